@@ -88,8 +88,8 @@ async def open_session(
     `deny=["bash(git push *)"]`.
 
     `resume` is an export to continue with; `export` saves the session after every step and at the end of the block, and
-    is locked from the beginning, for which `wait` gives seconds in line. Both may be one file, which need not be there
-    yet. `facts`, `memory`, `log`, `snapshots` and `record` are as on the command line. Raises UsageError for what is
+    is locked from the beginning, after at most `wait` seconds. Both may be one file, which need not be there yet.
+    `facts`, `memory`, `log`, `snapshots` and `record` are as on the command line. Raises UsageError for what is
     wrong in them, and ExportError at the end of the block if the newest state is not saved.
     """
     settings |= {"model": model, "api_base": api_base, "mode": mode, "tools": tools, "ask": ask_rules, "resume": resume}

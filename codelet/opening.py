@@ -81,7 +81,7 @@ async def reserved_for(
 ) -> Reserved | None:
     """Return what the settings say that a session continues with, and its place, locked; None if it is not kept.
 
-    With `--wait` it waits in line for the lock; `waiting` is called when it begins to. Open the session and begin its
+    With `--wait` it waits for the lock; `waiting` is called when it begins to. Open the session and begin its
     export inside `async with`, which gives the lock up if that fails. Raises ExportError.
     """
     if not settings.keeps:

@@ -36,7 +36,7 @@ async def load(target: Path) -> Document:
 async def save(
     target: Path, document: Document, *, replaces: Document | None = None, force: bool = False, wait: float = 0.0
 ) -> None:
-    """Save a session without its secrets, whole or not at all, after at most `wait` seconds in line for its lock.
+    """Save a session without its secrets, whole or not at all, after at most `wait` seconds for its lock.
 
     An existing one stays, unless it is still the document that the new one `replaces`, or with `force`. Raises
     SessionHeld and SaveConflict.

@@ -24,22 +24,21 @@ class History:
 
     def __init__(self, carried: Document, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._known = _matched(carried)
+        entries = carried.recent_history
+        # The newest entries are those of the list's messages; what comes before was compacted.
+        messages = [None] * len(entries) + [message for message in carried.messages if is_said(message)]
+        self._known: list[_Known] = list(zip(messages[len(messages) - len(entries) :], entries, strict=True))
 
     def newest(self, messages: Sequence[Message], archive: Archive) -> tuple[HistoryEntry, ...]:
         """Return an entry for each of the newest messages, the oldest first."""
         now = round(self._clock(), 3)
-        times = {_identity(message): (message, entry) for message, entry in self._known if message is not None}
+        known = {_identity(message): (message, entry) for message, entry in self._known if message is not None}
         present: list[_Known] = []
-        for message in reversed(messages):
-            if len(present) == HISTORY_ENTRIES:
-                break
-            if is_said(message):
-                known, entry = times.get(_identity(message), (None, None))
-                if entry is None or known is not message:
-                    entry = history_entry(message, now if entry is None else entry["timestamp"])
-                present.append((message, entry))
-        present.reverse()
+        for message in [message for message in messages if is_said(message)][-HISTORY_ENTRIES:]:
+            before, entry = known.get(_identity(message), (None, None))
+            if entry is None or before is not message:
+                entry = history_entry(message, now if entry is None else entry["timestamp"])
+            present.append((message, entry))
         room = HISTORY_ENTRIES - len(present)
         if room and any(kind_of(message) not in ("system", "reminder") for message in messages):
             shown = {_identity(message) for message, _ in present if message is not None}
@@ -117,23 +116,3 @@ def _identity(message: Message) -> Hashable:
         return "result", message["tool_call_id"]
     calls = message.get("tool_calls")
     return ("calls", calls[0]["id"]) if calls else id(message)
-
-
-def _matched(carried: Document) -> list[_Known]:
-    """Match the carried history with its messages, from the end backwards.
-
-    Entries before the list's first message are of messages that a compaction took out.
-    """
-    known: list[_Known] = []
-    entries = list(carried.recent_history)
-    for message in reversed(carried.messages):
-        if not entries or not is_said(message):
-            continue
-        entry = entries.pop()
-        if entry["content"][:HISTORY_CHARACTERS] not in history_entry(message, 0.0)["content"] + "\n" + (
-            message["content"] or ""
-        ):
-            entries.clear()
-        else:
-            known.append((message, entry))
-    return [*((None, entry) for entry in entries), *reversed(known)]

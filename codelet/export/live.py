@@ -2,8 +2,7 @@
 
 reserved = await reserve("work.json", "work.json")    # --export, --resume: lock, then read; raises ExportError
 restore(session, reserved.resumed.snapshot)
-export = LiveExport(session, reserved.resumed)
-await export.open(reserved, None, raw=False, force=False)
+export = await LiveExport.begin(session, settings, reserved)
 ...
 export.see(event)                                      # every event of every turn
 export.notices.take()                                  # lines for the user
@@ -30,7 +29,7 @@ from codelet.export.recorder import Recorder, parts_of
 from codelet.export.redaction import Mask
 from codelet.export.saver import Periodic, Saver, save_once
 from codelet.export.store_target import Target, is_url, open_target
-from codelet.export.stores.store import Lease, take_within
+from codelet.export.stores.store import Lease, lock_within
 from codelet.loop.session import Session
 from codelet.record import Record
 from codelet.safety.secrets import Masker, own_masker
@@ -84,7 +83,7 @@ async def reserve(
     wait: float = 0.0,
     waiting: Callable[[SessionHeld], object] = lambda held: None,
 ) -> Reserved:
-    """Lock what `--export` names, waiting in line for at most `wait` seconds, then read what `--resume` names.
+    """Lock what `--export` names, waiting for at most `wait` seconds, then read what `--resume` names.
 
     If both name the same and nothing is there yet, the session begins there. `waiting` is called when a wait begins.
     Raises ExportError.
@@ -97,7 +96,7 @@ async def reserve(
     if target is not None:
         # Refuse a link, or anything but a file, before the lock file is created.
         await asyncio.to_thread(target.store.revision, target.name)
-        lease = await take_within(target.store, target.name, wait, waiting)
+        lease = await lock_within(target.store, target.name, wait, waiting)
     async with Reserved(target=target, lease=lease) as reserved:
         resumed = None if source is None else await asyncio.to_thread(_read, source, is_optional=begins)
     if resumed is not None:
@@ -148,31 +147,20 @@ class KeepingSettings(Protocol):
 
 
 class LiveExport:
-    """Saves the session after every `every`-th step and at the end of each turn, once it is opened.
-
-    `resumed` is what the session continues with; with `archive`, also what compaction takes out is saved.
-    """
+    """Saves the session after every N-th step and at the end of each turn, as the settings say; see `begin`."""
 
     def __init__(
-        self,
-        session: Session,
-        resumed: Resumed | None = None,
-        *,
-        every: int = 1,
-        archive: bool = False,
-        notices: events.Notices | None = None,
+        self, session: Session, settings: KeepingSettings, resumed: Resumed | None, notices: events.Notices
     ) -> None:
         self.session = session
         self.resumed = resumed
         self.carried = resumed.snapshot if resumed is not None else None
-        self.notices = notices or events.Notices()
-        if resumed is not None and resumed.conversion:
-            self.notices.say(resumed.conversion)
+        self.notices = notices
         self.saver: Saver | None = None
         self.periodic: Periodic | None = None
-        self._archive = archive
-        self._recorder = Recorder(self.carried, archive=archive, notices=self.notices)
-        self._every = every
+        self._archive = settings.export_archive or (self.carried is not None and self.carried.archive is not None)
+        self._recorder = Recorder(self.carried, archive=self._archive, notices=notices)
+        self._every = settings.export_every
         self._steps = 0
         self._closed = False
         self._looking: asyncio.Task[None] | None = None
@@ -181,29 +169,28 @@ class LiveExport:
     async def begin(
         cls, session: Session, settings: KeepingSettings, reserved: Reserved, notices: events.Notices | None = None
     ) -> Self:
-        """Begin the export that was reserved, as the settings say. Raises ExportError."""
-        resumed = reserved.resumed
-        archive = settings.export_archive or (resumed is not None and resumed.snapshot.archive is not None)
-        live = cls(session, resumed, every=settings.export_every, archive=archive, notices=notices)
-        folder = Path(settings.snapshots) if settings.snapshots is not None else None
-        await live.open(reserved, folder, raw=settings.raw, force=settings.force)
-        return live
+        """Begin to save at the reserved target (`--export`) and, from time to time, in the folder `--snapshots`.
 
-    async def open(self, reserved: Reserved, snapshots: Path | None, *, raw: bool, force: bool) -> None:
-        """Begin to save at the reserved target (`--export`) and, from time to time, in the folder `snapshots`.
-
-        An existing target is refused unless the session was resumed from it, or with `force`. Raises ExportError.
+        An existing target is refused unless the session was resumed from it, or with `--force`. Raises ExportError.
         """
-        parts_of(self.session)  # refuses a key that two extensions use
-        mask = None if raw else _mask_of(self.session.safeguards.hides)
-        target, resumed = reserved.target, self.resumed
+        parts_of(session)  # refuses a key that two extensions use
+        resumed, target = reserved.resumed, reserved.target
+        live = cls(session, settings, resumed, notices or events.Notices())
+        if resumed is not None and resumed.conversion:
+            live.notices.say(resumed.conversion)
+        mask = None if settings.raw else _mask_of(session.safeguards.hides)
         if target is not None:
-            revision = resumed.revision if resumed is not None and same_target(target, resumed.target) else None
-            self.saver = await Saver.open(
-                target, mask=mask, resumed=revision, force=force, notices=self.notices, lease=reserved.lease
+            live.saver = await Saver.open(
+                target,
+                mask=mask,
+                resumed=resumed.revision if resumed is not None and same_target(target, resumed.target) else None,
+                force=settings.force,
+                notices=live.notices,
+                lease=reserved.lease,
             )
-        if snapshots is not None:
-            self.periodic = Periodic(snapshots, mask, notices=self.notices)
+        if settings.snapshots is not None:
+            live.periodic = Periodic(Path(settings.snapshots), mask, notices=live.notices)
+        return live
 
     @property
     def saves(self) -> bool:
@@ -277,22 +264,6 @@ async def environment_state(workspace: Path) -> EnvironmentState:
         if answer is not None and answer.exit_code == 0:
             cast("dict[str, Any]", state)[name] = answer.stdout.decode("utf-8", "replace").strip()
     return state
-
-
-async def open_export(
-    target: str | None,
-    session: Session,
-    *,
-    resumed: Resumed | None = None,
-    every: int = 1,
-    raw: bool = False,
-    force: bool = False,
-    archive: bool = False,
-) -> LiveExport:
-    """Begin to save a session at `target`; see LiveExport. Raises ExportError."""
-    live = LiveExport(session, resumed, every=every, archive=archive)
-    await live.open(await reserve(target, None), None, raw=raw, force=force)
-    return live
 
 
 async def export_once(

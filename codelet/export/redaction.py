@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from time import sleep, thread_time
 
 from codelet.record import Record
 
@@ -28,23 +27,6 @@ _OPAQUE = frozenset({"id", "tool_call_id", "signature", "data", "encrypted_conte
 _SIGNED = ("thinking_blocks", "blocks", "reasoning_details", "extra")
 PIECE_LENGTH = 16 * 1024
 """Characters that are masked in one go, a few milliseconds' work during which no other thread runs."""
-
-_PAUSE_SECONDS = 0.0002
-_PAUSE_AFTER_SECONDS = 0.004
-
-
-class Pauses:
-    """Pauses now and then in long work, so that the thread that runs the turn goes first."""
-
-    def __init__(self) -> None:
-        self._since = thread_time()
-
-    def if_due(self) -> None:
-        """Pause for a moment if the last pause was some milliseconds of processor time ago."""
-        if thread_time() - self._since > _PAUSE_AFTER_SECONDS:
-            sleep(_PAUSE_SECONDS)
-            self._since = thread_time()
-
 
 _OPEN_HEADER = re.compile(r"(?i:authorization\s*(?::\s*(?:\w+\s*)?)?)\Z")
 """A header that names its scheme only after a space, or its value: a cut there would hide what it is."""
@@ -77,7 +59,7 @@ def redacted(value: object, cover: Cover) -> object:
 
 
 def _masked_text(text: str, cover: Cover) -> str:
-    covered = _piecewise(text, cover)
+    covered = "".join(map(cover, _pieces(text)))
     if covered == text:
         return text
     if text.startswith("{") and _parsed(covered) is None and (inside := _parsed(text)) is not None:
@@ -90,19 +72,6 @@ def _parsed(text: str) -> object:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _piecewise(text: str, cover: Cover) -> str:
-    """A long text masked piece by piece."""
-    if len(text) <= 2 * PIECE_LENGTH:
-        return cover(text)
-    done: list[str] = []
-    pauses = Pauses()
-    for piece in _pieces(text):
-        done.append(cover(piece))
-        pauses.if_due()
-    covered = "".join(done)
-    return text if covered == text else covered
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -219,12 +219,7 @@ class Periodic:
         stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(snapshot.timestamp))
         session = re.sub(r"[^A-Za-z0-9_]", "_", snapshot.session_id)[:64] or "session"
         name = f"{session}-{stamp}-{int(snapshot.timestamp * 1000) % 1000:03}.json"
-        lease = self._store.lock(name)
-        try:
-            expected = self._store.revision(name)
-            self._store.save(name, self._encoder.parts(snapshot), lease=lease, expected=expected)
-        finally:
-            lease.release()
+        save_once(Target(self._store, name), self._encoder.parts(snapshot), force=True)
         own = sorted(path.name for path in self._store.folder.glob(f"{session}-*.json"))
         for old in own[: -self._keep]:
             self._store.delete(old)

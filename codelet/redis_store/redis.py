@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from codelet.errors import ExportError, SaveConflict, SessionHeld, StoreUnreachable
 from codelet.export.decode import MOST_BYTES
 from codelet.export.store_target import seconds
-from codelet.export.stores.store import Lease, Stored, StoredExport, take_now, this_process
+from codelet.export.stores.store import Lease, Stored, StoredExport, lock_soon, this_process
 from codelet.record import Record
 from codelet.redis_store import scripts
 
@@ -30,7 +30,6 @@ _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
 _SAVE_SECONDS = 60.0
 """For a save, whose whole document is sent within that time."""
-_WAITER_MS = 5_000
 _LONGEST_NUMBER = 40
 """Letters of a size or a time that are looked at."""
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -146,38 +145,6 @@ class RedisLease:
                 self._store.run(self.name, scripts.RELEASE, [scripts.lock_key(self.name)], self.note)
 
 
-class RedisWaiter:
-    """A place in the line for a name, kept in Redis for `_WAITER_MS` after each try."""
-
-    def __init__(self, store: RedisStore, name: str) -> None:
-        self._store = store
-        self._name = name
-        self._token = secrets.token_hex(8)
-        self._waits = False
-
-    def take(self) -> RedisLease:
-        """Return a lease with the next fencing token. Raises SessionHeld."""
-        note = json.dumps(
-            {"holder": this_process(), "since": time.strftime("%Y-%m-%d %H:%M:%S"), "token": self._token}
-        ).encode()
-        name, address = self._name, self._store.address
-        keys = [key(name) for key in (scripts.lock_key, scripts.fence_key, scripts.session_key, scripts.line_key)]
-        kept = max(_FENCE_MS, address.ttl_ms, 2 * address.lease_ms)
-        values = (note, address.lease_ms, kept, self._token, _WAITER_MS)
-        fence, other = self._store.run(name, scripts.LOCK, keys, *values)
-        self._waits = not fence
-        if self._waits:
-            raise SessionHeld(self._store.shown(name), _holder(other))
-        return RedisLease(self._store, name, note, fence)
-
-    def leave(self) -> None:
-        """Leave the line. If Redis cannot be reached, the place expires."""
-        if self._waits:
-            self._waits = False
-            with suppress(StoreUnreachable):
-                self._store.run(self._name, scripts.LEAVE, [scripts.line_key(self._name)], self._token)
-
-
 class RedisStore:
     """One Redis database."""
 
@@ -203,12 +170,20 @@ class RedisStore:
         found = self._command(name, "HGET", scripts.session_key(name), "revision")
         return None if found is None else found.decode("utf-8", "backslashreplace")
 
-    def waiter(self, name: str) -> RedisWaiter:
-        return RedisWaiter(self, name)
-
     def lock(self, name: str) -> Lease:
         """A lease on `name`, with the next fencing token."""
-        return take_now(self.waiter(name))
+        return lock_soon(lambda: self._lock(name))
+
+    def _lock(self, name: str) -> RedisLease:
+        note = json.dumps(
+            {"holder": this_process(), "since": time.strftime("%Y-%m-%d %H:%M:%S"), "token": secrets.token_hex(8)}
+        ).encode()
+        keys = [scripts.lock_key(name), scripts.fence_key(name), scripts.session_key(name)]
+        kept = max(_FENCE_MS, self.address.ttl_ms, 2 * self.address.lease_ms)
+        fence, other = self.run(name, scripts.LOCK, keys, note, self.address.lease_ms, kept)
+        if not fence:
+            raise SessionHeld(self.shown(name), _holder(other))
+        return RedisLease(self, name, note, fence)
 
     def save(self, name: str, parts: Sequence[bytes], *, lease: Lease, expected: str | None) -> str:
         """One script: compare, write, set the time to live, renew the lease."""

@@ -21,11 +21,6 @@ def fence_key(name: str) -> str:
     return f"codelet:{{{name}}}:fence"
 
 
-def line_key(name: str) -> str:
-    """The waiters for the lease: a hash from each one's token to its arrival and its deadline."""
-    return f"codelet:{{{name}}}:line"
-
-
 def name_of(key: bytes) -> str:
     """The session that a session key belongs to; raises UnicodeDecodeError where its name is no text."""
     return key.decode().removeprefix("codelet:{").removesuffix("}:session")
@@ -48,41 +43,17 @@ end
 LOCK = (
     _FENCE
     + """
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-local arrival, first, first_token = now, now, ARGV[4]
-local line = redis.call('HGETALL', KEYS[4])
-for place = 1, #line, 2 do
-  local came, deadline = string.match(line[place + 1], '^(%d+) (%d+)$')
-  came, deadline = tonumber(came), tonumber(deadline)
-  if not deadline or deadline < now then
-    redis.call('HDEL', KEYS[4], line[place])
-  else
-    if line[place] == ARGV[4] then arrival = came end
-    if came < first then first, first_token = came, line[place] end
-  end
-end
 local held = redis.call('GET', KEYS[1])
-if held or first_token ~= ARGV[4] then
-  redis.call('HSET', KEYS[4], ARGV[4], string.format('%.0f %.0f', arrival, now + ARGV[5] * 1000))
-  redis.call('PEXPIRE', KEYS[4], ARGV[5])
-  return {0, held or ''}
-end
-redis.call('HDEL', KEYS[4], ARGV[4])
+if held then return {0, held} end
 local fence = math.max(token(redis.call('GET', KEYS[2])), token(redis.call('HGET', KEYS[3], 'fence'))) + 1
 redis.call('SET', KEYS[2], string.format('%.0f', fence), 'PX', ARGV[3])
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return {fence, ''}
 """
 )
-"""Keys: lock, fence, session, line. Values: note, lease and time to keep the token in ms, the waiter's token, and its
-place's time in ms. Returns {token, ''}, or {0, the holder's note}: held, or it is another waiter's turn.
+"""Keys: lock, fence, session. Values: note, lease and time to keep the token in ms.
+Returns {token, ''}, or {0, the holder's note}.
 """
-
-LEAVE = """
-return redis.call('HDEL', KEYS[1], ARGV[1])
-"""
-"""Keys: line. Values: the waiter's token."""
 
 RENEW = """
 local held = redis.call('GET', KEYS[1])

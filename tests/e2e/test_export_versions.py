@@ -10,12 +10,13 @@ import pytest
 
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
-from codelet.export.live import open_export, read_export
+from codelet.export.live import read_export
 from codelet.export.recorder import restore
 from codelet.loop.session import Session
 from codelet.providers import ProviderOptions, open_provider
 from tests.e2e.conftest import Codelet
 from tests.export.test_document import NEWER, newer
+from tests.support.exporting import open_export
 from tests.support.script import Reply
 
 WRITTEN: dict[str, dict[str, Any]] = json.loads(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
 
-from codelet.export.document import CompactionMark, Document, StepMark, no_usage
+from codelet.export.document import Document, no_usage
 from codelet.messages import Message, assistant, tool_call, tool_result, user
 
 BEFORE = """def tokenize(text):
@@ -22,13 +21,8 @@ def test_empty():
 """
 
 
-def step(turn: int, total: int, cached: int, output: int) -> StepMark:
-    return {"kind": "step", "timestamp": 1767225600.0, "turn": turn, "total_input": total, "cache_read": cached,
-            "cache_write": 0, "output": output, "context": total + output, "window": 200_000}  # fmt: skip
-
-
 def work() -> Document:
-    """A session of some turns: a bug found and fixed, tests run, a compaction on the way."""
+    """A session of some turns: a bug found and fixed, tests run."""
     edit = {"path": "src/tokenize.py", "edits": [{"old": "range(len(text) + 1)", "new": "range(len(text))"}]}
     messages: list[Message] = [
         user("<system-reminder>\n<!-- type:environment -->\nlinux, python 3.11\n</system-reminder>"),
@@ -50,22 +44,10 @@ def work() -> Document:
         tool_result("5", "wrote tests/test_empty.py (5 lines)"),
         assistant("Done. The empty string gives no tokens; the new test says so."),
     ]  # fmt: skip
-    chance = random.Random(3)
-    marks: list[StepMark | CompactionMark] = []
-    size = 9_000
-    for number in range(60):
-        if size > 160_000:
-            marks.append({"kind": "compaction", "timestamp": 1767225600.0, "turn": number // 5,
-                          "before": size, "after": 52_000, "reason": "the window"})  # fmt: skip
-            marks.append(step(number // 5, 52_000, 6_000, 700))
-            size = 53_000
-            continue
-        marks.append(step(number // 5, size, 0 if number == 0 else int(size * 0.92), chance.randrange(200, 2_500)))
-        size += chance.randrange(1_500, 9_000)
     return Document(
         timestamp=1767225600.0, token_count=84_000, messages=tuple(messages),
         session_id="work", model="anthropic/claude-sonnet-5-5",
-        facts=("The project's tests run with pytest -q.",), timeline=tuple(marks),
+        facts=("The project's tests run with pytest -q.",),
         plan={"goal": "green tests", "current_step": 1, "status": "InProgress", "steps": [
             {"id": 0, "description": "find the IndexError", "status": "Completed", "result": None},
             {"id": 1, "description": "test the empty string", "status": "InProgress", "result": None}]},
@@ -94,7 +76,6 @@ def attacks(beacon: str) -> tuple[str, ...]:
 def hostile(beacon: str) -> Document:
     """Every attack in every part that a page shows."""
     messages: list[Message] = []
-    marks: list[StepMark | CompactionMark] = []
     for number, evil in enumerate(attacks(beacon)):
         thinking = assistant(evil, [tool_call(f"{number}", evil, evil), tool_call(f"{number}b", "bash", json.dumps({
             "command": evil})), tool_call(f"{number}c", "edit", json.dumps({"path": evil, "edits": [
@@ -103,15 +84,11 @@ def hostile(beacon: str) -> Document:
         messages += [user(evil), thinking]
         messages += [tool_result(f"{number}{letter}", evil) for letter in ("", "b", "c")]
         messages.append({"role": "system", "content": evil})
-        marks += [
-            {"kind": "compaction", "timestamp": 1.0, "turn": 1, "before": 9, "after": 1, "reason": evil},
-            step(number, 100, 50, 10),
-        ]
     every = "\n".join(attacks(beacon))
     return Document(
         timestamp=1.0, token_count=1, messages=tuple(messages),
         session_id=every[:500], model=every[:500], profile=every[:500], summary=every,
-        long_term_summary=every + ".", facts=attacks(beacon), timeline=tuple(marks),
+        long_term_summary=every + ".", facts=attacks(beacon),
         active_tasks=({"id": "1", "description": every, "status": every[:60], "progress": 0.5, "created_at": 1,
                        "updated_at": 1},),
         plan={"goal": every, "current_step": 0, "status": "x", "steps": [

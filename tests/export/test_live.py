@@ -22,7 +22,7 @@ from codelet.events import Compaction
 from codelet.export.decode import from_json
 from codelet.export.document import pruned
 from codelet.export.encode import to_json
-from codelet.export.live import LiveExport, default_mask, export_once, open_export, read_export
+from codelet.export.live import LiveExport, default_mask, export_once, read_export
 from codelet.export.recorder import Recorder, restore
 from codelet.export.saver import Periodic
 from codelet.loop.session import Session
@@ -32,6 +32,7 @@ from codelet.providers.protocol import Provider, ProviderOptions
 from scripts.bench.save import lateness
 from tests.export import material
 from tests.support.amount import amount
+from tests.support.exporting import open_export
 from tests.support.program import ROOT
 from tests.support.script import Call, Reply, Stop, Tokens
 from tests.support.server import ModelServer, Recorded
@@ -166,7 +167,7 @@ CRASHING = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from contextlib import aclosing
-from codelet.export.live import open_export
+from tests.support.exporting import open_export
 from codelet.providers import open_provider
 from codelet.providers.protocol import ProviderOptions
 from codelet.loop.session import Session

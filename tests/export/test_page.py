@@ -27,8 +27,8 @@ from tests.export.page_material import attacks, hostile, work
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs the program chromium")
 ALLOWED = set(
-    "html head meta title style body header main section h1 h2 h3 p dl dt dd div ul ol li figure figcaption svg g rect"
-    " line span details summary b code pre article table thead tbody tr th td nav a".split()
+    "html head meta title style body header main section h1 h2 h3 p dl dt dd div ul ol li span details summary b code"
+    " pre article nav a".split()
 )
 
 
@@ -50,7 +50,6 @@ def test_the_page_is_valid_and_tells_everything() -> None:
         "5,210,344 tokens, 4,700,120 cached",
         "find the IndexError (Completed)",
         "The project's tests run with pytest -q.",
-        "compaction (2)",
         "11 passed in 0.21s",
         "-range(len(text) + 1)",
         "+range(len(text))",
@@ -59,8 +58,6 @@ def test_the_page_is_valid_and_tells_everything() -> None:
     ):
         assert words in text, words
     assert "```" not in text
-    for figure in parsed(html).iter("figure"):
-        assert [name_of(child) for child in figure] == ["div", "figcaption"]
     assert html.index("</style>") < html.index("<body>")
 
 
@@ -146,13 +143,21 @@ def test_the_prompts_lead_to_their_places() -> None:
     assert not list(parsed(page(conversation(2), mask=None)).iter("a")), "of two prompts nobody needs a list"
 
 
-def test_what_takes_the_place_of_removed_lines_stands_beside_them() -> None:
-    edit = {"path": "a.py", "edits": [{"old": "one\ntwo\nthree", "new": "one\n2\n2b\nthree\nfour"}]}
+def test_the_lines_of_a_difference_have_their_kind() -> None:
+    edit = {"path": "a.py", "edits": [{"old": "one\ntwo\nthree", "new": "one\n2\nthree\nfour"}]}
     messages = (user("go"), assistant(None, [tool_call("1", "edit", json.dumps(edit))]), tool_result("1", "edited"))
     document = parsed(page(Document(timestamp=1.0, token_count=1, messages=messages), mask=None))
-    changes = [part for part in document.iter("span") if part.get("class") == "change"]
-    sides = [["".join(line.itertext()) for line in side] for change in changes for side in change]
-    assert sides == [["-two"], ["+2", "+2b"], [], ["+four"]]
+    (difference,) = [part for part in document.iter("pre") if part.get("class") == "diff"]
+    assert [(line.get("class"), line.text) for line in difference] == [
+        (None, " one"), ("del", "-two"), ("add", "+2"), (None, " three"), ("add", "+four")]  # fmt: skip
+
+
+def test_code_is_set_apart() -> None:
+    text = "Use `a` or ``b``:\n~~~sh\nls `x`\n~~~\nthen\n```\nopen"
+    document = parsed(page(Document(timestamp=1.0, token_count=1, messages=(assistant(text),)), mask=None))
+    (said,) = [part for part in document.iter("div") if part.get("class") == "said"]
+    assert [(name_of(part), part.text) for part in said] == [
+        ("code", "a"), ("code", "b"), ("pre", "ls `x`\n"), ("pre", "open")]  # fmt: skip
 
 
 def test_hostile_content_is_nothing_but_text() -> None:
@@ -204,7 +209,6 @@ def test_every_place_that_the_page_prints_is_cleaned_and_escaped() -> None:
     evil = "\x1b[31m</pre></title></style>\u202e\"'&<script>alert(1)</script>"
     plan = {"goal": evil, "current_step": 0, "status": "x", "steps": [
         {"id": 0, "description": evil, "status": "Failed", "result": evil}]}  # fmt: skip
-    mark = {"kind": "compaction", "timestamp": 1, "turn": 1, "before": 2, "after": 1, "reason": evil}
     called = assistant(evil, [tool_call("1", evil, evil), tool_call("2", "edit", json.dumps({"path": evil}))])
     called["reasoning"] = evil
     tampered = work().replace(
@@ -212,7 +216,6 @@ def test_every_place_that_the_page_prints_is_cleaned_and_escaped() -> None:
         active_tasks=(dict.fromkeys(("id", "description", "status"), evil)
                       | dict.fromkeys(("progress", "created_at", "updated_at"), 1)
                       | {"output": evil, "exit_code": None},),
-        timeline=(*work().timeline[:2], mark, *work().timeline[2:]),
         messages=(user(evil), called, tool_result("1", evil), tool_result("2", f"@@ -1,1 +1,1 @@\n+{evil}"),
                   assistant(f"`{evil}`\n```\n{evil}\n```")),
     )  # fmt: skip
@@ -221,7 +224,7 @@ def test_every_place_that_the_page_prints_is_cleaned_and_escaped() -> None:
     assert names <= ALLOWED
     assert "\x1b" not in html and "\u202e" not in html
     assert html.count("</style>") == html.count("</title></head>".replace("</head>", "<style>")) == 1
-    assert html.count("alert(1)") >= 17 and "<script" not in html
+    assert html.count("alert(1)") >= 16 and "<script" not in html
 
 
 class Beacon(http.server.ThreadingHTTPServer):
@@ -311,7 +314,7 @@ def test_the_page_as_a_picture(tmp_path: Path, width: int, height: int) -> None:
     for row in picture:
         assert {*row[:10], *row[-10:]} == {paper}, "something reaches over the edge"
     seen = {pixel for row in picture[::2] for pixel in row}
-    for name, colour in {"added": 0xE3F5E7, "removed": 0xFDE8E7, "cached": 0xA9BCE8, "cut": 0xB3261E}.items():
+    for name, colour in {"added": 0xE3F5E7, "removed": 0xFDE8E7}.items():
         assert (colour >> 16, colour >> 8 & 255, colour & 255) in seen, name
     bare = sum(set(row) == {paper} for row in picture)
     assert bare < len(picture) * 0.8

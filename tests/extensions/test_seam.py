@@ -16,7 +16,6 @@ from codelet.errors import CodeletError, ExportError, UsageError
 from codelet.export.decode import from_json
 from codelet.export.document import Document, schema
 from codelet.export.encode import to_json
-from codelet.export.live import open_export
 from codelet.export.recorder import Recorder, restore
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall
 from codelet.loop.session import Session
@@ -27,6 +26,7 @@ from codelet.safety.secrets import Masker
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
 from tests.context.scripted import Answer, ScriptedProvider, Sent, turn
 from tests.extensions.conftest import Open
+from tests.support.exporting import open_export
 
 FORM = {"type": "array", "items": {"type": "string"}}
 

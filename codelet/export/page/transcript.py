@@ -16,39 +16,21 @@ from codelet.tools import title_of
 from codelet.tools.change import unified
 
 _LONGEST = 60_000
-_FENCE = re.compile(r"^[ ]{0,3}(```+|~~~+)[^\n]*$", re.MULTILINE)
-_INLINE = re.compile(r"(`+)([^`\n]+)\1")
+_CODE = re.compile(
+    r"^ {0,3}(?P<fence>```+|~~~+)[^\n]*\n(?P<block>.*?)(?:^ {0,3}(?P=fence)[`~]*[ \t]*$\n?|\Z)"
+    r"|(?P<tick>`+)(?P<inline>[^`\n]+)(?P=tick)",
+    re.MULTILINE | re.DOTALL,
+)
 _HUNK = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
 _FAILED = re.compile(r"(?i)error|\[?exit (?:code|status):? [1-9]")
 _OTHERS_SUMMARY = "[Memory Summary]"
 _MOST_ARCHIVED = 2_000
 
 
-class InlinePiece(Record):
-    """A piece of a text, or of `code`."""
-
-    text: str
-    code: bool = False
-
-
-class TextBlock(Record):
-    """A fenced block of `code`, or a paragraph in pieces."""
-
-    text: str = ""
-    code: bool = False
-    pieces: tuple[InlinePiece, ...] = ()
-
-
-class DiffPart(Record, kw_only=True):
-    """A single line of a difference, or `old` lines that `new` ones replace.
-
-    The `kind` of a line is `at` if it says what follows, else empty.
-    """
-
-    text: str = ""
-    kind: str = ""
-    old: tuple[str, ...] = ()
-    new: tuple[str, ...] = ()
+Pieces = list[tuple[str, str]]
+"""Texts, each after its kind. Of an answer: `text`, `code` in a line, or `pre` for a block of code. Of a difference:
+`add`, `del`, `at` for a line that says what follows, or nothing.
+"""
 
 
 class ShownCall(Record):
@@ -57,8 +39,8 @@ class ShownCall(Record):
     name: str
     subject: str
     arguments: str
-    changes: tuple[list[DiffPart], ...]
-    difference: list[DiffPart] | None
+    changes: tuple[Pieces, ...]
+    difference: Pieces | None
     result: str
     failed: bool
 
@@ -73,23 +55,23 @@ class ShownMessage(Record, kw_only=True):
     number: int = 0
     folded: str = ""
     reasoning: str = ""
-    blocks: tuple[TextBlock, ...] = ()
+    pieces: tuple[tuple[str, str], ...] = ()
     calls: tuple[ShownCall, ...] = ()
     stood_for: tuple[ShownMessage, ...] = ()
 
 
 def transcript(messages: Sequence[Message], archive: Sequence[ArchiveEntry] = ()) -> list[ShownMessage]:
-    """Yield all messages in order; a result is with its call, old turns in `archive` are with their summary."""
+    """Return all messages in order; a result is with its call, old turns in `archive` are with their summary."""
     entries = [_with_archived(entry, archive) if entry.folded == "summary" else entry for entry in _entries(messages)]
     return _numbered(entries, count(1))
 
 
-def said_by_the_user(conversation: Sequence[ShownMessage]) -> Iterator[ShownMessage]:
+def prompts_of(conversation: Sequence[ShownMessage]) -> Iterator[ShownMessage]:
     """Return the user's messages in order, with those of a summary in its position."""
     for entry in conversation:
         if entry.number:
             yield entry
-        yield from said_by_the_user(entry.stood_for)
+        yield from prompts_of(entry.stood_for)
 
 
 def _numbered(entries: Sequence[ShownMessage], numbers: Iterator[int]) -> list[ShownMessage]:
@@ -131,43 +113,33 @@ def _entries(messages: Sequence[Message]) -> list[ShownMessage]:
 
 def _entry(message: Message, results: dict[str, str]) -> ShownMessage:
     role, content = message["role"], message["content"] or ""
-    text = _cut(content)
+    text, folded = _cut(content), ""
     if role == "assistant":
-        reasoning = reasoning_of(message)
         calls = tuple(_call(call, results.pop(call["id"], "")) for call in message.get("tool_calls", ()))
-        return ShownMessage(
-            role=role, text=text, folded="", reasoning=_cut(reasoning), blocks=tuple(_prose(text)), calls=calls
-        )
+        reasoning = _cut(reasoning_of(message))
+        return ShownMessage(role=role, text=text, reasoning=reasoning, pieces=tuple(_prose(text)), calls=calls)
     if (kind := kind_of(message)) == "reminder":
-        return ShownMessage(role=role, text=text, folded=f"reminder {reminder_type(message)}")
-    if kind == "segment" or content.startswith(_OTHERS_SUMMARY):
-        return ShownMessage(role=role, text=text, folded="summary")
-    return ShownMessage(role=role, text=text, folded="system" if role == "system" else "")
+        folded = f"reminder {reminder_type(message)}"
+    elif kind == "segment" or content.startswith(_OTHERS_SUMMARY):
+        folded = "summary"
+    elif role == "system":
+        folded = "system"
+    return ShownMessage(role=role, text=text, folded=folded)
 
 
-def _prose(content: str) -> Iterator[TextBlock]:
-    """Text with its fenced blocks of code set apart."""
+def _prose(content: str) -> Pieces:
+    """Text with its code set apart."""
+    pieces: Pieces = []
     start = 0
-    while (opened := _FENCE.search(content, start)) is not None:
-        fence = opened[1]
-        closing = re.compile(rf"^[ ]{{0,3}}{re.escape(fence)}+[ \t]*$", re.MULTILINE).search(content, opened.end())
-        end = closing.start() if closing else len(content)
-        yield from _paragraph(content[start : opened.start()])
-        yield TextBlock(content[opened.end() + 1 : end], code=True)
-        start = closing.end() if closing else len(content)
-    yield from _paragraph(content[start:])
-
-
-def _paragraph(words: str) -> Iterator[TextBlock]:
-    words = words.strip("\n")
-    if not words.strip():
-        return
-    pieces: list[InlinePiece] = []
-    start = 0
-    for found in _INLINE.finditer(words):
-        pieces += [InlinePiece(words[start : found.start()]), InlinePiece(found[2], code=True)]
+    for found in _CODE.finditer(content):
+        before = content[start : found.start()]
+        if found["fence"]:
+            pieces += [("text", before.rstrip("\n")), ("pre", found["block"])]
+        else:
+            pieces += [("text", before), ("code", found["inline"])]
         start = found.end()
-    yield TextBlock(pieces=(*pieces, InlinePiece(words[start:])))
+    pieces.append(("text", content[start:]))
+    return [(kind, text) for kind, text in pieces if text]
 
 
 def _call(call: ToolCall, result: str) -> ShownCall:
@@ -209,30 +181,14 @@ def _body(difference: str) -> str:
     return difference.split("\n", 3)[-1]
 
 
-def _lines(difference: str, *, body: bool = False) -> list[DiffPart]:
-    """The parts of a unified difference; `body` says that it has no headers."""
-    parts: list[DiffPart] = []
-    old: list[str] = []
-    new: list[str] = []
-
-    def change() -> None:
-        if old or new:
-            parts.append(DiffPart(old=tuple(old), new=tuple(new)))
-            old.clear()
-            new.clear()
-
+def _lines(difference: str, *, body: bool = False) -> Pieces:
+    """The lines of a unified difference; `body` says that it has no headers."""
+    pieces: Pieces = []
     for line in _cut(difference).rstrip("\n").split("\n"):
         body = body or line.startswith("@@")
-        sign = line[:1] if body else "@"
-        if sign == "-" and new:
-            change()
-        if sign in ("-", "+"):
-            (old if sign == "-" else new).append(line)
-            continue
-        change()
-        parts.append(DiffPart(text=line, kind="at" if sign == "@" else ""))
-    change()
-    return parts
+        kind = {"+": "add", "-": "del", "@": "at"}.get(line[:1], "") if body else "at"
+        pieces.append((kind, line))
+    return pieces
 
 
 def _cut(content: str) -> str:

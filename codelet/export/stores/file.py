@@ -14,7 +14,7 @@ from pathlib import Path
 from codelet.errors import ExportError, SaveConflict, StoreUnreachable
 from codelet.export.decode import MOST_BYTES
 from codelet.export.stores import lock
-from codelet.export.stores.store import Lease, Stored, StoredExport, take_now, write_problem
+from codelet.export.stores.store import Lease, Stored, StoredExport, lock_soon, write_problem
 
 _AT_ONCE = 512
 
@@ -61,12 +61,9 @@ class FileStore:
             raise ExportError(f"{path}: is not a file")
         return _revision(status)
 
-    def waiter(self, name: str) -> lock.FileWaiter:
-        return lock.FileWaiter(self._path(name))
-
     def lock(self, name: str) -> Lease:
-        """The right to write `name`."""
-        return take_now(self.waiter(name))
+        path = self._path(name)
+        return lock_soon(lambda: lock.lock_file(path))
 
     def save(self, name: str, parts: Sequence[bytes], *, lease: Lease, expected: str | None) -> str:
         """Write and sync a temporary file, and rename it to `name`."""

@@ -50,74 +50,32 @@ def lock_path(target: Path) -> Path:
     return target.with_name(f".{target.name}.lock")
 
 
-class FileWaiter:
-    """A place in the line for a file, kept by a ticket: a locked file named by the time, which a dead process loses."""
+def lock_file(target: Path) -> FileLease:
+    """Return the right to write the file. Raises SessionHeld, and ExportError if nothing can be written there."""
+    path = lock_path(target)
+    if not target.parent.is_dir():
+        raise ExportError(f"{target}: there is no folder {target.parent}")
+    try:
+        descriptor = _locked(path)
+    except OSError as error:
+        raise ExportError(f"{path}: cannot lock: {write_problem(error)}") from None
+    if descriptor < 0:
+        raise SessionHeld(str(target), _holder(path))
+    _remove_temporaries(target)
+    with suppress(OSError):  # who it is helps others to understand; the lock itself does not need it
+        os.ftruncate(descriptor, 0)
+        note = {"holder": this_process(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        os.write(descriptor, json.dumps(note).encode())
+    return FileLease(descriptor, target)
 
-    def __init__(self, target: Path) -> None:
-        self._target = target
-        self._ticket: Path | None = None
-        self._descriptor = -1
 
-    def take(self) -> FileLease:
-        """Return the right to write the file. Raises SessionHeld, and ExportError if nothing can be written there."""
-        path = lock_path(self._target)
-        if not self._target.parent.is_dir():
-            raise ExportError(f"{self._target}: there is no folder {self._target.parent}")
-        try:
-            descriptor = -1 if self._is_behind() else _locked(path)
-            if descriptor < 0:
-                self._line_up()
-                raise SessionHeld(str(self._target), _holder(path))
-        except OSError as error:
-            raise ExportError(f"{path}: cannot lock: {write_problem(error)}") from None
-        self.leave()
-        self._clear_away()
-        with suppress(OSError):  # who it is helps others to understand; the lock itself does not need it
-            os.ftruncate(descriptor, 0)
-            note = {"holder": this_process(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-            os.write(descriptor, json.dumps(note).encode())
-        return FileLease(descriptor, self._target)
-
-    def leave(self) -> None:
-        """Remove the ticket."""
-        if self._ticket is not None:
-            self._ticket.unlink(missing_ok=True)
-            os.close(self._descriptor)
-            self._ticket, self._descriptor = None, -1
-
-    def _is_behind(self) -> bool:
-        """Return whether a living process lined up earlier; tickets of dead ones are removed."""
-        prefix = f"{lock_path(self._target).name}."
-        for name in sorted(each for each in self._beside() if each.startswith(prefix)):
-            ticket = self._target.with_name(name)
-            if self._ticket is not None and name >= self._ticket.name:
-                break
-            if (descriptor := _locked(ticket, flags=0)) < 0 and ticket.exists():
-                return True
-            if descriptor >= 0:
-                ticket.unlink(missing_ok=True)
-                os.close(descriptor)
-        return False
-
-    def _clear_away(self) -> None:
-        """Remove what a killed process left of its last save."""
-        prefix = f".{self._target.name}."
-        with suppress(OSError):
-            for name in self._beside():
-                if name.startswith(prefix) and _TEMPORARY.fullmatch(name, len(prefix)):
-                    self._target.with_name(name).unlink()
-
-    def _beside(self) -> list[str]:
-        """Return the names in the file's folder; none if it cannot be listed, where waiters come in any order."""
-        with suppress(PermissionError):
-            return os.listdir(self._target.parent)
-        return []
-
-    def _line_up(self) -> None:
-        while self._ticket is None:
-            ticket = self._target.with_name(f"{lock_path(self._target).name}.{time.time_ns():020}-{os.getpid()}")
-            if (descriptor := _locked(ticket)) >= 0:
-                self._ticket, self._descriptor = ticket, descriptor
+def _remove_temporaries(target: Path) -> None:
+    """Remove what a killed process left of its last save."""
+    prefix = f".{target.name}."
+    with suppress(OSError):
+        for name in os.listdir(target.parent):
+            if name.startswith(prefix) and _TEMPORARY.fullmatch(name, len(prefix)):
+                target.with_name(name).unlink()
 
 
 def _locked(path: Path, flags: int = os.O_CREAT) -> int:

@@ -21,10 +21,8 @@ _REMEDIES = {
     errno.EROFS: "save to another disk",
 }
 
-
-_MOMENT = 0.2
-_POLL, _SLOWEST_POLL = 0.02, 0.25
-"""Seconds for which a lock is tried in any case, and between two tries: more the longer it takes."""
+_MOMENT, _POLL = 0.2, 0.02
+"""Seconds for which a lock is tried in any case, and between two tries."""
 
 
 class Stored(Record):
@@ -61,16 +59,6 @@ class Lease(Protocol):
         """Give it up. Calling it twice does no harm."""
 
 
-class Waiter(Protocol):
-    """One caller's place in the line for a name. Waiters get the name in the order of their first `take`."""
-
-    def take(self) -> Lease:
-        """Return the right to write, and leave the line. Raises SessionHeld while it is another's turn."""
-
-    def leave(self) -> None:
-        """Leave the line. Calling it twice does no harm."""
-
-
 class Store(Protocol):
     """A place that keeps documents under names: a folder, or a Redis database."""
 
@@ -83,11 +71,8 @@ class Store(Protocol):
     def revision(self, name: str) -> str | None:
         """The revision in force, or None if there is no document."""
 
-    def waiter(self, name: str) -> Waiter:
-        """Return a place in the line for the right to write `name`."""
-
     def lock(self, name: str) -> Lease:
-        """The right to write `name`. Raises SessionHeld if someone else has it."""
+        """The right to write `name`. Raises SessionHeld if someone else has it, and does not only look at it."""
 
     def save(self, name: str, parts: Sequence[bytes], *, lease: Lease, expected: str | None) -> str:
         """Replace the document of revision `expected` (None: there must be none); returns the new revision.
@@ -110,48 +95,41 @@ Opener = Callable[[str], tuple[Store, str]]
 """Returns the store at an address and the name in it, or "". Raises ExportError. Connects to nothing yet."""
 
 
-def take_now(waiter: Waiter) -> Lease:
-    """Return the lease, within a moment: someone may only be looking at it. Raises SessionHeld."""
+def lock_soon(lock: Callable[[], Lease]) -> Lease:
+    """Return what `lock` gives, trying for a moment: someone may only be looking at it. Raises SessionHeld."""
     until = time.monotonic() + _MOMENT
-    try:
-        while True:
-            try:
-                return waiter.take()
-            except SessionHeld:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(_POLL)
-    finally:
-        waiter.leave()
+    while True:
+        try:
+            return lock()
+        except SessionHeld:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_POLL)
 
 
-async def take_within(
+async def lock_within(
     store: Store, name: str, seconds: float, waiting: Callable[[SessionHeld], object] = lambda held: None
 ) -> Lease:
-    """Return the lease of `name`, waiting in line for at most `seconds`; `waiting` is called when a wait begins.
+    """Return the lease of `name`, waiting for at most `seconds`; `waiting` is called when a wait begins.
 
-    Raises SessionHeld. No thread is occupied while it waits.
+    Raises SessionHeld.
     """
-    begun, waiter, is_told = time.monotonic(), store.waiter(name), False
-    try:
-        while True:
-            trying = asyncio.ensure_future(asyncio.to_thread(waiter.take))
-            try:
-                return await asyncio.shield(trying)
-            except asyncio.CancelledError:
-                with suppress(ExportError):
-                    (await trying).release()
+    begun, is_waiting = time.monotonic(), False
+    while True:
+        trying = asyncio.ensure_future(asyncio.to_thread(store.lock, name))
+        try:
+            return await asyncio.shield(trying)
+        except asyncio.CancelledError:
+            with suppress(ExportError):
+                (await trying).release()
+            raise
+        except SessionHeld as held:
+            if time.monotonic() - begun > seconds:
                 raise
-            except SessionHeld as held:
-                waited = time.monotonic() - begun
-                if waited > max(seconds, _MOMENT):
-                    raise
-                if not is_told and waited > _MOMENT:
-                    is_told = True
-                    waiting(held)
-            await asyncio.sleep(min(_SLOWEST_POLL, _POLL + waited / 10))
-    finally:
-        await asyncio.shield(asyncio.to_thread(waiter.leave))
+            if not is_waiting:
+                is_waiting = True
+                waiting(held)
+        await asyncio.sleep(_POLL)
 
 
 def this_process() -> str:
