@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from scripts.mutants.operators import mutants
-from scripts.mutants.trial import Trial
-from scripts.near import near_all
 from tests.support.program import ROOT
 
 SCRIPT = [sys.executable, "-m"]
@@ -28,6 +26,12 @@ def written(folder: Path, files: dict[str, str]) -> Path:
 
 PROJECT = {
     "codelet/__init__.py": "",
+    "codelet/decks/__init__.py": "",
+    "tests/__init__.py": "",
+    "tests/parts/__init__.py": "",
+    "tests/boats/__init__.py": "",
+    "tests/boats/parts/__init__.py": "",
+    "tests/support/__init__.py": "",
     "codelet/parts/__init__.py": "from codelet.parts.wheel import Wheel\n",
     "codelet/parts/wheel.py": "class Wheel: ...\n",
     "codelet/car.py": "from codelet.parts import Wheel\n",
@@ -57,17 +61,17 @@ PROJECT = {
 )
 def test_near_is_what_bears_the_name_then_what_imports_it(tmp_path: Path, file: str, near: list[str]) -> None:
     root = written(tmp_path, PROJECT)
-    found = [str(path.relative_to(root / "tests").with_suffix("")) for path in near_all([root / file], root=root)]
+    shutil.copytree(ROOT / "scripts", root / "scripts")
+    done = subprocess.run([*SCRIPT, "scripts.near", file], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = [line.removeprefix("tests/").removesuffix(".py") for line in done.stdout.splitlines()]
     assert found[: len(near)] == near
     assert "boats/parts/test_sail" not in found, "its folder has the name of another one"
     assert ("test_boat" in found) == ("test_boat" in near)
     assert ("test_whole" in found) == ("test_whole" in near)
 
 
-def test_near_names_the_tests_of_this_checkout() -> None:
-    done = subprocess.run([*SCRIPT, "scripts.near", "codelet/record.py"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0].endswith("test_record.py")
+def test_near_refuses_a_file_that_is_not_there() -> None:
     done = subprocess.run([*SCRIPT, "scripts.near", "codelet/nothing.py"], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert "codelet/nothing.py" in done.stderr
@@ -114,13 +118,16 @@ def test_a_mutant_is_tried_with_the_tests_that_run_its_line(tmp_path: Path) -> N
     }
     root = written(tmp_path / "project", files)
     shutil.copytree(ROOT / "scripts", root / "scripts")
-    found = {(one.line, one.what): one for one in mutants(root / "codelet" / "sign.py")}
-    seen, unseen, constant, default = (found[line, "off by one"] for line in (7, 6, 1, 10))
-    with Trial(root, budget=5.0, workers=2) as trial:
-        assert trial.find_lines([seen]) == 1
-        tests = [{test[20:] for test in trial.suite(mutant)} for mutant in (seen, unseen, constant, default)]
-        assert tests == [{"test_plus"}, {"test_minus"}, {"test_plus", "test_minus", "test_most"}, {"test_most"}]
-        assert dict(trial.tried([seen, unseen, default])) == {seen: False, unseen: True, default: False}
+    done = subprocess.run(
+        [*SCRIPT, "scripts.mutants", "--count", "100", "codelet/sign.py"], cwd=root, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    tried = [line.split(maxsplit=2)[1:] for line in done.stdout.splitlines() if "codelet/sign.py:" in line]
+    assert ["killed", "codelet/sign.py:7: off by one"] in tried, "the failing test alone would kill it"
+    assert ["SURVIVED", "codelet/sign.py:6: off by one"] in tried, "-2 is as true as -1"
+    assert ["killed", "codelet/sign.py:10: off by one"] in tried, "a default is run by what runs its function"
+    assert ["SURVIVED", "codelet/sign.py:1: off by one"] in tried, "2 is less than 3 and less than 4"
+    assert "passed: 1 of tests/test_sign.py" in done.stdout, "test_minus alone runs line 6"
 
 
 SMALL = '"""By itself because it is small."""\n'
