@@ -65,28 +65,23 @@ def compact(
     Raises IrreducibleContext, with the floor itemized, if the target cannot be met, and ValueError for a target that
     is not a positive integer.
     """
-    allotted = target if isinstance(target, SizeTarget) else SizeTarget(size=target)
-    target = checked_tokens(allotted.size, "target")
+    limits = target if isinstance(target, SizeTarget) else SizeTarget(size=target)
+    checked_tokens(limits.size, "target")
     settings, measure = settings or CompactionSettings(), estimate or estimate_message
     normal = normalise(messages, in_flight=in_flight)
-    sizes = [measure(message) for message in normal.messages]
-    before = sum(sizes) if len(sizes) == len(messages) else sum(measure(m) for m in messages if isinstance(m, dict))
-    unchanged = Compacted(
-        _as_given(normal.messages, normal, messages),
-        CompactionReport(tier=0, target=target, before=before, after=sum(sizes)),
-    )
-    if sum(sizes) <= target and not settings.fold:
-        return unchanged
-    place_of = {origin: place for place, origin in enumerate(normal.origin) if origin >= 0}
+    work = _Compaction(messages, normal, measure, settings, limits, handoff)
+    if sum(work.sizes) <= limits.size and not settings.fold:
+        return work.unchanged()
+    work.read(records)
+    place_of = {origin: place for place, origin in enumerate(normal.origin)}
     held = [place_of[at] for at in pinned if at in place_of]
-    work = _Compaction(normal.messages, sizes, measure, settings, records, allotted, handoff)
     for level in range(_LEVELS):
-        plan = KeepPlan(normal.messages, measure, settings, allotted, level, held, work.anchored)
+        plan = KeepPlan(normal.messages, measure, settings, limits, level, held, work.anchored)
         if not level and settings.fold and len(plan.kept) == len(normal.messages):
-            return unchanged
+            return work.unchanged()
         if (made := work.made(plan)) is not None:
-            return Compacted(_as_given(made.messages, normal, messages), work.report(made, normal, before))
-    raise IrreducibleContext(target, work.floor(plan.fixed))
+            return made
+    raise IrreducibleContext(limits.size, work.floor(plan.fixed))
 
 
 class _Text(NamedTuple):
@@ -98,90 +93,95 @@ class _Text(NamedTuple):
     evidence: list[Line]
     used: Mapping[str, float]
 
-    @property
-    def lines(self) -> list[Line]:
-        """All lines, in no order."""
-        return [*self.words.lines, *self.prose, *self.evidence]
-
-
-class _Made(NamedTuple):
-    """A list with its size and the size of its verbatim messages in tokens, and what it was made of."""
-
-    messages: list[dict[str, Any]]
-    size: int
-    kept: int
-    text: _Text
-    segments: int
-    plan: KeepPlan
-
 
 class _Compaction:
     """One list, read once, to be shortened by one plan after another."""
 
     def __init__(
         self,
-        messages: Sequence[AnyMessage],
-        sizes: Sequence[int],
+        given: Sequence[AnyMessage],
+        normal: Normalised,
         measure: Estimate,
         settings: CompactionSettings,
-        records: Mapping[str, CallRecord] | None,
         target: SizeTarget,
         handoff: Sequence[str],
     ) -> None:
-        self._messages, self._sizes, self._measure, self._settings = messages, sizes, measure, settings
-        self._session = session = ReadSession(messages, records)
-        self._target, self._handoff = target, list(handoff) or session.handoff
+        self._given, self._normal, self._messages = given, normal, normal.messages
+        self._measure, self._settings, self._target, self._handoff = measure, settings, target, list(handoff)
+        self.sizes = [measure(message) for message in normal.messages]
+        same = len(self.sizes) == len(given)
+        self._before = sum(self.sizes if same else [measure(each) for each in given if isinstance(each, dict)])
+
+    def unchanged(self) -> Compacted:
+        """Return the normalised list."""
+        report = CompactionReport(tier=0, target=self._target.size, before=self._before, after=sum(self.sizes))
+        return Compacted(self._as_given(self._messages), report)
+
+    def read(self, records: Mapping[str, CallRecord] | None) -> None:
+        """Read the list, before a plan is carried out."""
+        self._session = session = ReadSession(self._messages, records)
+        self._handoff = self._handoff or session.handoff
         self._lexicon = Lexicon()
         self._facts = observations_of(session)
         self._removals = removals(self._facts, {piece.path for piece in session.pieces} - {""})
         self._anchors = anchors_of(session, self._facts)
-        self._scores = scores(session, self._anchors, self._lexicon, settings.votes, settings.instruction)
-        self._wanted = self._lexicon.of_text(settings.instruction)
+        instruction = self._settings.instruction
+        self._scores = scores(session, self._anchors, self._lexicon, self._settings.votes, instruction)
+        self._wanted = self._lexicon.of_text(instruction)
         self.anchored = {session.pieces[anchor.number].at for anchor in self._anchors if anchor.number >= 0}
-        probe = measure(segment("x " * (_PROBE // 2))) - measure(segment(""))
+        probe = self._measure(segment("x " * (_PROBE // 2))) - self._measure(segment(""))
         self._characters = _PROBE / max(1, probe)
 
-    def made(self, plan: KeepPlan) -> _Made | None:
-        """Return the list that a plan results in; None if it does not fit."""
+    def made(self, plan: KeepPlan) -> Compacted | None:
+        """Return the result of a plan: evidence is removed, the least first, until it fits. None if it does not fit."""
         kept = sum(map(self._measure, plan.kept.values()))
         runs, free = self._runs(plan), self._target.size - kept
         note = free >= _LEAST_FOR_NOTE
-        frames = [ParsedSegment(*self._turns(run)) for run in runs]
-        for number, frame in enumerate(frames):
-            free -= self._measure(segment(render(frame, note=note and not number)))
+        for number, run in enumerate(runs):
+            free -= self._measure(segment(render(ParsedSegment(*self._turns(run)), note=note and not number)))
         room = int(free * self._characters) - sum(len(line) + 1 for line in self._handoff)
-        for _ in range(_TRIES if runs else 0):
-            made = self._fitted(plan, runs, kept, self._text(plan, max(0, room)), note)
-            if made is not None or room <= 0:
-                return made
+        for _ in range(_TRIES):
+            text = self._text(plan, max(0, room))
+            while True:
+                segments = self._segments(runs, text, note)
+                size = kept + sum(map(self._measure, segments.values()))
+                if size <= self._target.size:
+                    return self._compacted(plan, text, segments, kept, size)
+                if not text.evidence:
+                    break
+                spare, count = (size - self._target.size) * self._characters, 0
+                while spare > 0 and count < len(text.evidence):
+                    count += 1
+                    spare -= len(text.evidence[-count].text) + 1
+                text = text._replace(evidence=text.evidence[:-count])
+            if room <= 0:
+                break
             room = room * 3 // 4 - 40
-        return self._assembled(plan, runs, kept, self._text(plan, 0), note) if not runs and free >= 0 else None
+        return None
 
     def _text(self, plan: KeepPlan, room: int) -> _Text:
         """Fill the room, in characters: each part gets its share of what the parts before it left."""
         session, target, lexicon = self._session, self._target, self._lexicon
         old = [(n, piece) for n, piece in enumerate(session.pieces) if piece.at not in plan.kept]
         prompts = [each for each in old if each[1].kind == "user"]
-        history = None if target.history is None else int(target.history * self._characters)
-        if history is not None:
-            history = max(0, history - len(NOTE) - ENTRY * (len(prompts) + 4)) * 9 // 10
+        history = room
+        if target.history is not None:
+            frames = len(NOTE) + ENTRY * (len(prompts) + 4)
+            history = max(0, int(target.history * self._characters) - frames) * 9 // 10
         words = users_words(prompts, room, history)
         spent = sum(len(line.text) for line in words.lines)
         left = room - spent - ENTRY * len(words.lines)
         share = max(0, left) * _STATE // 100
-        share = share if history is None else min(share, history - spent)
+        share = share if target.history is None else min(share, history - spent)
         state, failures = state_lines(self._facts, {number for number, _ in old}, share)
         left -= sum(len(line) + 1 for line in state)
         if target.context is not None:
             newest = newest_prompt(self._messages)
             kept = [message for at, message in plan.kept.items() if at < newest and kind_of(message) in BODY]
             left = min(left, int((target.context - sum(map(self._measure, kept))) * self._characters))
-        cut = {line.number: line.text for line in words.lines if line.piece.text.strip() not in line.text}
-        if history is not None and 10 * spent > 8 * history:
-            cut = {}  # the user's words have all the room that they may take
         recent = [each for each in old if each[0] >= session.recent]
         share = max(0, left) * _PROSE // 100
-        prose = agents_prose(recent, max(1, len(session.pieces)), share, lexicon, self._lift, self._wanted, cut)
+        prose = agents_prose(recent, max(1, len(session.pieces)), share, lexicon, self._lift, self._wanted)
         left -= sum(len(line.text) + 1 for line in prose) + ENTRY * len({line.number for line in prose})
         evidence = Evidence(session, lexicon, plan.kept, self._removals, {line.text for line in prose})
         texts = [line.text for line in (*words.lines, *prose)] + state
@@ -210,98 +210,99 @@ class _Compaction:
         turns = self._session.turns
         return self._session.first_turns.get(run[0], turns[run[0]]), turns[run[-1]]
 
-    def _fitted(self, plan: KeepPlan, runs: list[list[int]], kept: int, text: _Text, note: bool) -> _Made | None:
-        """Remove evidence, the least first, until the list meets the target."""
-        while (made := self._assembled(plan, runs, kept, text, note)).size > self._target.size:
-            if not text.evidence:
-                return None
-            spare, count = (made.size - self._target.size) * self._characters, 0
-            while spare > 0 and count < len(text.evidence):
-                count += 1
-                spare -= len(text.evidence[-count].text) + 1
-            text = text._replace(evidence=text.evidence[: len(text.evidence) - count])
-        return made
-
-    def _assembled(self, plan: KeepPlan, runs: list[list[int]], kept: int, text: _Text, note: bool) -> _Made:
-        """Write the segments and put them between the messages that stay."""
-        run_of = {at: number for number, run in enumerate(runs) for at in run}
-        by_run: list[list[Line]] = [[] for _ in runs]
-        for line in sorted(text.lines, key=lambda line: (line.piece.at, line.number, _ORDER[line.piece.kind])):
-            by_run[run_of[line.piece.at]].append(line)
-        segments: dict[int, dict[str, Any]] = {}
-        for run, own in zip(runs, by_run, strict=True):
-            parsed = ParsedSegment(*self._turns(run), entries=_entries(own))
-            if run is runs[0]:
+    def _segments(self, runs: Sequence[Sequence[int]], text: _Text, note: bool) -> dict[int, AnyMessage]:
+        """Write the segments, by the place of the first message that they replace."""
+        lines = [*text.words.lines, *text.prose, *text.evidence]
+        lines.sort(key=lambda line: (line.piece.at, line.number, _ORDER[line.piece.kind]))
+        segments: dict[int, AnyMessage] = {}
+        for run in runs:
+            places = set(run)
+            parsed = ParsedSegment(*self._turns(run), entries=_entries([li for li in lines if li.piece.at in places]))
+            if not segments:
                 parsed.handoff, parsed.state = self._handoff, text.state
-            segments[run[0]] = cast("dict[str, Any]", segment(render(parsed, note=note and run is runs[0])))
-        places = sorted({*segments, *plan.kept})
-        messages = [segments[at] if at in segments else cast("dict[str, Any]", plan.kept[at]) for at in places]
-        return _Made(messages, kept + sum(map(self._measure, segments.values())), kept, text, len(segments), plan)
+            segments[run[0]] = segment(render(parsed, note=note and not segments))
+        return segments
 
     def floor(self, fixed: Collection[int]) -> dict[str, int]:
         """Return the size of what no plan shortens, by part."""
         parts: Counter[str] = Counter()
         names = {"system": "system messages", "developer": "system messages", "reminder": "reminders"}
         for at in fixed:
-            parts[names.get(kind_of(self._messages[at]), "pinned messages and calls in flight")] += self._sizes[at]
+            parts[names.get(kind_of(self._messages[at]), "pinned messages and calls in flight")] += self.sizes[at]
         if old := [at for at in range(len(self._messages)) if at not in fixed]:
             parts["segments"] = self._measure(segment(render(ParsedSegment(*self._turns(old)), note=True)))
         return dict(parts)
 
-    def report(self, made: _Made, normal: Normalised, before: int) -> CompactionReport:
-        """Return the report. `removed` and `cut` refer to the given list, all else to the normalised one."""
-        plan, text, lexicon = made.plan, made.text, self._lexicon
+    def _compacted(
+        self, plan: KeepPlan, text: _Text, segments: Mapping[int, AnyMessage], kept: int, size: int
+    ) -> Compacted:
+        """Return the list with its report. `removed` and `cut` refer to the given list, all else to the normal one."""
+        placed, origin = {**plan.kept, **segments}, self._normal.origin
+        messages = [cast("dict[str, Any]", placed[at]) for at in sorted(placed)]
         warnings = list(plan.warnings)
         if text.words.left_out:
             warnings.append(f"{text.words.left_out} of the user's messages have no line: the target is too small.")
         wanted = min(self._settings.keep_last, sum(kind_of(message) == "prompt" for message in self._messages))
-        same = {normal.origin[at] for at in plan.kept if at not in plan.cut}
-        whole = "\n".join(map(_whole, made.messages))
-        old = [piece for piece in self._session.pieces[self._session.recent :] if piece.at not in plan.kept]
-        by_user = {name: 1.0 for piece in old if piece.kind == "user" for name in lexicon.of_text(piece.text)}
-        used, present = {**by_user, **text.used}, lexicon.of_text(whole)
-        gone = [name for name in used if lexicon.is_name(name) and name not in present]
-        gone.sort(key=lambda name: (not _PATH.match(name), -used[name], name))
-        flat = " ".join(whole.split())
-        closing = [
-            each for piece in reversed(old) if piece.closes and (each := " ".join(piece.text.split())) not in flat
-        ]
+        same = {origin[at] for at in plan.kept if at not in plan.cut}
         parts = [[line.text for line in part] for part in (text.words.lines, text.prose, text.evidence)]
         words, prose, evidence, state, handoff = (
             int(sum(len(each) + 1 for each in texts) / self._characters)
             for texts in (*parts, text.state, self._handoff)
         )
-        return CompactionReport(
+        closing, gone = self._lost(plan, text, "\n".join(map(_whole, messages)))
+        report = CompactionReport(
             tier=3 if plan.cut or plan.whole_turns < wanted else 2,
             target=self._target.size,
-            before=before,
-            after=made.size,
-            turns=self._fates(made),
+            before=self._before,
+            after=size,
+            turns=self._fates(plan, text),
             anchors=tuple(self._anchors),
-            segments=made.segments,
-            removed=tuple(at for at in range(max(normal.origin, default=-1) + 1) if at not in same),
-            cut=tuple(normal.origin[at] for at in plan.cut),
+            segments=len(segments),
+            removed=tuple(at for at in range(max(origin, default=-1) + 1) if at not in same),
+            cut=tuple(origin[at] for at in plan.cut),
             words_each=text.words.each,
             lost=(*closing[:_MOST_LOST], *gone[:_MOST_LOST]),
             sentences_gone=len(closing),
             warnings=tuple(warnings),
             kept_turns=plan.whole_turns,
             kept_steps=sum(kind_of(plan.kept[at]) == "assistant" for at in plan.kept if at not in plan.cut),
-            allocation=Allocation(made.kept, words, state, prose, evidence, handoff),
+            allocation=Allocation(kept, words, state, prose, evidence, handoff),
         )
+        return Compacted(self._as_given(messages), report)
 
-    def _fates(self, made: _Made) -> tuple[TurnFate, ...]:
+    def _lost(self, plan: KeepPlan, text: _Text, whole: str) -> tuple[list[str], list[str]]:
+        """Return the agent's closing texts and the names that the result, `whole`, does not have."""
+        lexicon = self._lexicon
+        old = [piece for piece in self._session.pieces[self._session.recent :] if piece.at not in plan.kept]
+        by_user = {name: 1.0 for piece in old if piece.kind == "user" for name in lexicon.of_text(piece.text)}
+        used, present = {**by_user, **text.used}, lexicon.of_text(whole)
+        gone = [name for name in used if lexicon.is_name(name) and name not in present]
+        gone.sort(key=lambda name: (not _PATH.match(name), -used[name], name))
+        flat = " ".join(whole.split())
+        closing = [" ".join(piece.text.split()) for piece in reversed(old) if piece.closes]
+        return [each for each in closing if each not in flat], gone
+
+    def _fates(self, plan: KeepPlan, text: _Text) -> tuple[TurnFate, ...]:
         before, verbatim, after = Counter[int](), Counter[int](), Counter[int]()
         for at, message in enumerate(self._messages):
             if kind_of(message) in BODY and kind_of(message) != "segment":
-                before[self._session.turns[at]] += self._sizes[at]
-                verbatim[self._session.turns[at]] += self._measure(made.plan.kept[at]) if at in made.plan.kept else 0
-        for line in made.text.lines:
+                before[self._session.turns[at]] += self.sizes[at]
+                verbatim[self._session.turns[at]] += self._measure(plan.kept[at]) if at in plan.kept else 0
+        for line in (*text.words.lines, *text.prose, *text.evidence):
             after[line.piece.turn] += int((len(line.text) + 1) / self._characters)
         return tuple(
             TurnFate(turn, size, verbatim[turn] + after[turn], verbatim[turn], self._scores.get(turn, Score(turn)))
             for turn, size in sorted(before.items())
         )
+
+    def _as_given(self, made: Sequence[AnyMessage]) -> list[dict[str, Any]]:
+        """Return `made` with the caller's own object for each message that only got a kind."""
+        own = {
+            id(message): self._given[origin]
+            for message, origin in zip(self._messages, self._normal.origin, strict=True)
+            if origin >= 0 and message is not self._given[origin] and message == self._given[origin]
+        }
+        return [cast("dict[str, Any]", own.get(id(message), message)) for message in made]
 
 
 def _entries(lines: Sequence[Line]) -> list[SegmentEntry]:
@@ -322,13 +323,3 @@ def _whole(message: AnyMessage) -> str:
     """Return a message's text and the texts in its calls."""
     calls = [text for call in calls_of(message) for text in strings(call_of(call).values)]
     return "\n".join([text_of(message), *calls])
-
-
-def _as_given(made: list[dict[str, Any]], normal: Normalised, given: Sequence[AnyMessage]) -> list[dict[str, Any]]:
-    """Return `made` with the caller's own object for each message that only got a kind."""
-    own = {
-        id(message): cast("dict[str, Any]", given[origin])
-        for message, origin in zip(normal.messages, normal.origin, strict=True)
-        if origin >= 0 and message is not given[origin] and message == given[origin]
-    }
-    return [own.get(id(message), message) for message in made]

@@ -103,12 +103,10 @@ def agents_prose(
     lexicon: Lexicon,
     lift: Callable[[int], float],
     wanted: Collection[str],
-    cut: Mapping[int, str],
 ) -> list[Line]:
-    """Return the agent's sentences in at most `room` characters, and those of the user's that were cut.
+    """Return the agent's sentences in at most `room` characters.
 
-    `lift` is a factor for each turn, `wanted` are words in the user's instruction, `cut` are the shortened prompts by
-    number.
+    `lift` is a factor for each turn, `wanted` are words in the user's instruction.
     """
     found: dict[str, tuple[float, int, Line]] = {}
     after_failure = False
@@ -118,9 +116,6 @@ def agents_prose(
             after_failure = after_failure or piece.failed
         elif piece.kind == "user":
             after_failure = False
-            for row, text in _sentences(piece.text.split("\n")) if number in cut else ():
-                if text not in cut[number]:
-                    found.setdefault(text, (age, row, Line(number, piece, text)))
         elif piece.kind == "agent" and (lines := prose_lines(as_changed(piece.text)[0])):
             weight = age * lift(piece.turn) * (_CLOSES if piece.closes else _AFTER_FAILURE if after_failure else 1.0)
             sentences = _sentences(lines[:-1] if piece.calls and lines[-1].endswith(_LEADS_IN) else lines)
