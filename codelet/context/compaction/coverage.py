@@ -78,7 +78,7 @@ class Coverage:
             return scale[place] * (least + sum([value[name] for name in known[place]]))
 
         heap = [(-gain(place), place) for place in range(len(lines))]
-        if self._fit(lines):
+        if sum(map(self.cost, lines)) <= self._left:
             self.lines += [lines[place] for _, place in sorted(heap)]
             return
         heapq.heapify(heap)
@@ -91,13 +91,3 @@ class Coverage:
                 break
             elif self.cost(lines[place]) <= self._left:
                 self.take(lines[place])
-
-    def _fit(self, lines: Sequence[Line]) -> bool:
-        """Return whether there is room for all lines, their headings included."""
-        spent, headings = 0, dict[object, int]()
-        for line in lines:
-            spent += len(line.text) + 1
-            headings[line.heading] = len(line.piece.label) + 8
-            if spent > self._left:
-                return False
-        return spent + (sum(headings.values()) if self._headings else 0) <= self._left

@@ -1,13 +1,12 @@
 """The lines of calls and results that cover most of the names the agent works with, in the room that is left.
 
 A name weighs more the more often and the more recently the agent used it; once covered, it counts little. Left out are
-lines that an edit removed, base64, markup, and the fields at the head of most results of a tool.
+lines that an edit removed, base64, and markup.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from codelet.context.compaction.coverage import Coverage, Line
@@ -24,9 +23,6 @@ _ERRORS, _MOST_ERRORS, _OPEN = 6, 8, 2
 _DIFFS = (".diff", ".patch")
 # The shortest part of a line that tells which line an edit changed.
 _LEAST_PART = 6
-# The lines at the head of a result that can be the tool's own, and the least results of a tool to recognise them.
-_HEAD, _MANY = 6, 4
-_HEADER = re.compile(r"([A-Za-z][A-Za-z _-]{1,30}):(?= |$)")
 
 
 class Evidence:
@@ -50,9 +46,7 @@ class Evidence:
         self._place: dict[str, Line] = {}
         self._gone: set[str] = set()
         self._of_file: dict[str, set[str]] = defaultdict(set)
-        self._known: dict[str, dict[str, bool]] = {}
         self._prepared: dict[str, list[tuple[str, dict[str, bool]]]] = {}
-        headers = _headers(session.pieces)
         failed = {piece.call.id for piece in session.pieces if piece.failed and piece.call is not None}
         for number, piece in enumerate(session.pieces[session.recent :], session.recent):
             shows = piece.at not in kept
@@ -62,7 +56,7 @@ class Evidence:
                 text, removed = (piece.text, set[str]()) if piece.path.endswith(_DIFFS) else as_changed(piece.text)
                 self._remove(removed, piece.path)
                 if shows:
-                    self._add(number, piece, text, headers.get(piece.call.name, ()) if piece.call else ())
+                    self._add(number, piece, text)
             for path in removals.get(number, ()):
                 self._gone |= self._of_file.pop(path, set())
 
@@ -108,15 +102,15 @@ class Evidence:
     def _weight(self, number: int, piece: SessionPiece) -> float:
         return (_OLDEST + (1 - _OLDEST) * number / self._total) * (1 if piece.kind == "result" else _BY_AGENT)
 
-    def _add(self, number: int, piece: SessionPiece, text: str, headers: Collection[str] = ()) -> None:
+    def _add(self, number: int, piece: SessionPiece, text: str) -> None:
         use, used, gone, place = self._weight(number, piece), self.used, self._gone, self._place
         plain, of_file = use * _PLAIN, self._of_file[piece.path] if piece.path else None
-        for row, raw in enumerate(text.split("\n")):
-            if row < _HEAD and headers and (found := _HEADER.match(raw)) and found[1] in headers:
-                continue
+        for raw in text.split("\n"):
             parts = self._prepared.get(raw)
             if parts is None:
-                parts = self._prepared[raw] = self._prepare(raw)
+                lines = [each for each in pieces(raw) if len(each) >= _SHORTEST and each not in self._taken]
+                named = [(line, self._lexicon.names(line)) for line in lines if not is_noise(line)]
+                parts = self._prepared[raw] = [(line, names) for line, names in named if names]
             for line, names in parts:
                 gone.discard(line)
                 place[line] = Line(number, piece, line)
@@ -124,12 +118,6 @@ class Evidence:
                     of_file.add(line)
                 for name, is_name in names.items():
                     used[name] += use if is_name else plain
-
-    def _prepare(self, raw: str) -> list[tuple[str, dict[str, bool]]]:
-        lines = [line for line in pieces(raw) if len(line) >= _SHORTEST and line not in self._taken]
-        for line in lines:
-            self._known[line] = {} if is_noise(line) else self._lexicon.names(line)
-        return [(line, names) for line in lines if (names := self._known[line])]
 
     def choose(
         self, room: int, have: set[str], failures: Sequence[int], lift: Callable[[int], float], wanted: Collection[str]
@@ -143,8 +131,7 @@ class Evidence:
             name: weight**0.5 * (_KEPT if name in have else 1.0) * (_WANTED if name in wanted else 1.0)
             for name, weight in self.used.items()
         }
-        known = self._known
-        coverage = Coverage(known.__getitem__, value, room, covered=_COVERED, frame=_FRAME, headings=True)
+        coverage = Coverage(self._lexicon.names, value, room, covered=_COVERED, frame=_FRAME, headings=True)
         open_ones, errors = set(failures[:_OPEN]), room * _ERRORS // 100
         of_failures = [line for line in self._place.values() if line.number in open_ones and is_error(line.text)]
         for line in of_failures[: -_MOST_ERRORS - 1 : -1]:
@@ -162,18 +149,3 @@ class Evidence:
         lifts = {turn: lift(turn) for turn in {line.piece.turn for line in rest}}
         coverage.fill(rest, [lifts[line.piece.turn] for line in rest])
         return coverage.lines
-
-
-def _headers(session: Sequence[SessionPiece]) -> dict[str, set[str]]:
-    """Return, by tool, the fields at the head of most of its results, such as `Chunk ID`."""
-    results, count = Counter[str](), defaultdict[str, Counter[str]](Counter)
-    for piece in session:
-        if piece.kind == "result" and piece.call is not None:
-            results[piece.call.name] += 1
-            lines = piece.text[:1_000].split("\n")[:_HEAD]
-            count[piece.call.name].update({found[1] for line in lines if (found := _HEADER.match(line))})
-    return {
-        name: {field for field, times in fields.items() if 2 * times > results[name]}
-        for name, fields in count.items()
-        if results[name] >= _MANY
-    }

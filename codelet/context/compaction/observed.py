@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from itertools import pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 from codelet.call_record import CallRecord
@@ -31,12 +32,10 @@ CONFIDENCE = {"error fixed": 95, "task done": 92, "milestone": 92, "checkpoint":
 _APPROVAL = 40
 """Characters of the longest approval, which is not a question."""
 _QUESTION = ("?", "？", "؟", "\u037e")
-_COMMAND, _SAID, _STEP, _READ, _SEARCHED = 80, 120, 100, 2_000, 20_000
-_UNRANKED = 4
-_SHOWN = re.compile(r"\s*2>&1|(?:\s*\|\s*(?:tail|head)\b[^|]*)+\Z")
-_BOTH = re.compile(r"\s*2>&1")
+_COMMAND, _SAID, _STEP, _SEARCHED = 80, 120, 100, 20_000
+# What limits the output of a command, and a long folder that it changes to.
+_SHORTENS = re.compile(r"\s*2>&1|(?:\s*\|\s*(?:tail|head)\b[^|]*)+\Z")
 _LONG_CD = re.compile(r"(?:(?<=\A)|(?<=[;&\s]))cd\s+[^\s;&]{12,300}(?=/[^\s/;&]+/?(?:\s|;|&|\Z))")
-_NO_STEP = re.compile(r"#|cd\s+\S+\Z")
 _BEFORE_PIPE = re.compile(r"""(?:[^'"]|'[^']*'|"(?:\\.|[^"\\])*")*?(?= \| )""")
 # With `-f` it also ends well if there was nothing to remove.
 _REMOVES = re.compile(r"\s*(?:rm|del|unlink|Remove-Item|git rm)((?:\s+-\w+)*)((?:\s+[\w./\\-]+)+)\s*\Z")
@@ -79,11 +78,6 @@ class Observation(NamedTuple):
     number: int = -1
     changes: bool = False
 
-    @property
-    def failed(self) -> bool:
-        """Return whether a command is known to have failed."""
-        return self.good is False
-
 
 class TurnAnchor(NamedTuple):
     """Something settled in a turn; `number` is its piece."""
@@ -114,7 +108,7 @@ def command_key(command: str) -> str:
     command = _LONG_CD.sub("cd …", command)
     if " | " in command and (found := _BEFORE_PIPE.match(command)):
         command = found[0]
-    return " ".join(_BOTH.sub("", command).split())
+    return " ".join(command.replace("2>&1", "").split())
 
 
 def observations_of(session: ReadSession) -> list[Observation]:
@@ -124,12 +118,17 @@ def observations_of(session: ReadSession) -> list[Observation]:
     for number, piece in enumerate(session.pieces):
         if piece.kind != "result" or (call := piece.call) is None:
             continue
-        if not piece.failed:
-            _take_steps(found, number, piece.turn, _steps(call))
+        for step, is_done in () if piece.failed else _steps(call):
+            known = [fact for fact in found if fact.kind == "done" and fact.what.startswith(step)]
+            if is_done and all(fact.what != step for fact in known):
+                found.append(Observation(piece.turn, "done", step, number=number))
+            for fact in () if is_done else known:
+                found.remove(fact)  # it is open again
         record = session.records.get(call.id)
         if record is None or record.status not in ("refused", "not_started"):
             found += _of_command(number, piece, call, record, found) if call.command else ()
-            found += _of_files(number, piece, call, record)
+            for path, deleted in _changed_files(piece, call, record):
+                found.append(Observation(piece.turn, "deleted" if deleted else "wrote", path, number=number))
         if not call.command and (piece.failed or piece.label in failed):
             failed.add(piece.label)
             ending = f"failed: {_first_line(piece.text)}" if piece.failed else "done"
@@ -139,21 +138,6 @@ def observations_of(session: ReadSession) -> list[Observation]:
 
 def _first_line(text: str) -> str:
     return clip(next((line.strip() for line in text[:2_000].split("\n") if line.strip()), ""), _SAID)
-
-
-def _take_steps(found: list[Observation], number: int, turn: int, steps: Iterable[tuple[str, bool]]) -> None:
-    """Add the steps that a plan marks as done, and remove those that it marks as open again."""
-    marked = list(steps)
-    done = [fact for fact in found if fact.kind == "done"] if marked else []
-    for step, is_done in marked:
-        known = [fact for fact in done if fact.what.startswith(step)]
-        if is_done and all(fact.what != step for fact in known):
-            fact = Observation(turn, "done", step, number=number)
-            found.append(fact)
-            done.append(fact)
-        for fact in () if is_done else known:
-            found.remove(fact)
-            done.remove(fact)
 
 
 def _steps(call: DecodedCall) -> Iterator[tuple[str, bool]]:
@@ -183,39 +167,33 @@ def _of_command(
         yield Observation(piece.turn, "committed", f"{commit[1]} {commit[2]}", number=number)
 
 
-def _of_files(number: int, piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -> Iterator[Observation]:
+def _changed_files(piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -> list[tuple[str, bool]]:
+    """Return the files that a call wrote or deleted, and whether it deleted them."""
     if record is not None:
-        changed = [(fact.path, fact.effect == "deleted") for fact in record.files if fact.effect in _CHANGED]
-    elif piece.failed or _REFUSED.search(_first_line(piece.text)):
-        changed = []  # a write from elsewhere may report a failure in its text
-    else:
-        changed = [*patched_files(call), *([(call.path, False)] if call.writes else [])]
-    for path, deleted in changed:
-        yield Observation(piece.turn, "deleted" if deleted else "wrote", path, number=number)
-
-
-def patched_files(call: DecodedCall) -> list[tuple[str, bool]]:
-    """Return the files that a patch in a call's arguments names, and whether it deletes them."""
-    texts = [text for text in strings(call.values) if "*** Begin Patch" in text]
-    return [(path.strip(), how == "Delete") for text in texts for how, path in _PATCHED.findall(text)]
+        return [(fact.path, fact.effect == "deleted") for fact in record.files if fact.effect in _CHANGED]
+    if piece.failed or _REFUSED.search(_first_line(piece.text)):
+        return []  # a write from elsewhere may report a failure in its text
+    patches = [text for text in strings(call.values) if "*** Begin Patch" in text]
+    changed = [(path.strip(), how == "Delete") for text in patches for how, path in _PATCHED.findall(text)]
+    return [*changed, (call.path, False)] if call.writes else changed
 
 
 def _ending(piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -> str:
     """Return a command's exit status, unless it may be another program's, and the last line of counts it printed."""
-    parts = []
+    status = ""
     if record is not None and record.ended is not None:
         pipeline = record.ended.pipeline or ()
         codes = pipeline if any(pipeline) else (record.ended.code,)
-        parts += [f"exit {'|'.join(map(str, codes))}"] if codes != (None,) else ["stopped at its time limit"]
+        status = f"exit {'|'.join(map(str, codes))}" if codes != (None,) else "stopped at its time limit"
     elif record is not None:
         if record.status != "failed":  # the result is not all of its output, or says that it started
             return "interrupted" if record.status == "interrupted" else "its end is not known"
     elif piece.code is not None and not (piece.code == 0 and hides_status(call.command)):
-        parts.append(f"exit {piece.code}")
+        status = f"exit {piece.code}"
     text = piece.text[-_SEARCHED:]
     lines = (line_around(text, found.start()) for found in reversed(list(_COUNTS.finditer(text))))
     counts = next((line for line in lines if len(line) < 200), "") or (first_error(text) if piece.failed else "")
-    return ", ".join([*parts, *([clip(counts, _SAID)] if counts else [])])
+    return ", ".join(filter(None, (status, clip(counts, _SAID))))
 
 
 def _ended_well(ending: str) -> bool:
@@ -271,29 +249,39 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
             others.append((fact, f"t{fact.turn} {how} {clip(fact.what, _SAID)}"))
     ended = [each for each in runs.values() if each[-1].number < 0 or each[-1].number in old]
     ended.sort(key=lambda each: (each[-1].number, each[-1].turn), reverse=True)
-    failures = [each[-1].number for each in ended if each[-1].failed and each[-1].number >= 0]
-    ranked = sorted((each for each in ended if _rank(each) < _UNRANKED), key=_rank)
+    failures = [each[-1].number for each in ended if each[-1].good is False and each[-1].number >= 0]
+    ranked = sorted(((rank, each) for each in ended if (rank := _rank(each)) is not None), key=itemgetter(0))
     rows: list[tuple[int, int, str]] = []
-    for fact, row in [*((each[-1], _run_row(each)) for each in ranked), *reversed(others)]:
+    for fact, row in [*((each[-1], _run_row(each)) for _, each in ranked), *reversed(others)]:
         if row and len(row) + 1 <= room * 2 // 3:
             room -= len(row) + 1
             rows.append((fact.number, fact.turn, row))
-    return [row for _, _, row in sorted(rows)] + _file_rows(files, room), failures
+    lines = [row for _, _, row in sorted(rows)]
+    for kind, name in (("wrote", "written"), ("deleted", "deleted")):
+        row = f"{name}:"
+        for fact in reversed(files.values()):
+            each = f"{',' if row[-1] != ':' else ''} {fact.what} t{fact.turn}"
+            row += each if fact.kind == kind and len(row) + len(each) <= room else ""
+        if row[-1] != ":":
+            lines.append(row)
+            room -= len(row) + 1
+    return lines, failures
 
 
-def _rank(ran: Sequence[Observation]) -> int:
+def _rank(ran: Sequence[Observation]) -> int | None:
     """Return a command's rank, 0 the highest: it failed, failed before, printed counts, or did more than read."""
     last = ran[-1]
     does_more = last.ending and (len(ran) > 1 or last.changes)
-    reasons = (last.failed, any(fact.failed for fact in ran), _COUNTS.search(last.ending), does_more)
-    return next((rank for rank, holds in enumerate(reasons) if holds), _UNRANKED)
+    failed_before = any(fact.good is False for fact in ran)
+    reasons = (last.good is False, failed_before, _COUNTS.search(last.ending), does_more)
+    return next((rank for rank, holds in enumerate(reasons) if holds), None)
 
 
 def _run_row(ran: Sequence[Observation]) -> str:
     last = ran[-1]
-    failure = next((fact for fact in reversed(ran[:-1]) if fact.failed), None)
+    failure = next((fact for fact in reversed(ran[:-1]) if fact.good is False), None)
     command, before = _shown(last), ""
-    if failure is not None and not last.failed:
+    if failure is not None and last.good is not False:
         other = "" if _shown(failure) == command else f" as `{_shown(failure)}`"
         before = f" (before, at t{failure.turn}{other}: {failure.ending})"
     if not last.ending and not before:
@@ -303,22 +291,9 @@ def _run_row(ran: Sequence[Observation]) -> str:
 
 def _shown(run: Observation) -> str:
     """Return a command in one line: the first step of a script, without what limits the output."""
-    lines = [line for each in run.what[:_READ].split("\n") if (line := each.strip()) and not _NO_STEP.match(line)]
-    first = clip(" ".join(_SHOWN.sub("", _LONG_CD.sub("cd …", lines[0])).split()), _COMMAND) if lines else "…"
+    lines = [line.strip() for line in run.what[:2_000].split("\n") if not re.match(r"\s*(?:#|cd\s+\S+\s*\Z|\Z)", line)]
+    first = clip(" ".join(_SHORTENS.sub("", _LONG_CD.sub("cd …", lines[0])).split()), _COMMAND) if lines else "…"
     return f"{first} …" if len(lines) > 1 else first
-
-
-def _file_rows(files: dict[str, Observation], left: int) -> list[str]:
-    rows = []
-    for kind, name in (("wrote", "written"), ("deleted", "deleted")):
-        row = f"{name}:"
-        for fact in reversed(files.values()):
-            each = f"{',' if row[-1] != ':' else ''} {fact.what} t{fact.turn}"
-            row += each if fact.kind == kind and len(row) + len(each) <= left else ""
-        if row[-1] != ":":
-            rows.append(row)
-            left -= len(row) + 1
-    return rows
 
 
 def removals(facts: Sequence[Observation], paths: Collection[str]) -> dict[int, list[str]]:
@@ -350,28 +325,23 @@ def _may_be_gone(command: str, paths: Collection[str]) -> list[str]:
 
 def anchors_of(session: ReadSession, facts: Sequence[Observation]) -> list[TurnAnchor]:
     """Return the anchors in order: at most one of a kind in a turn."""
-    found: dict[tuple[int, str], TurnAnchor] = {}
-
-    def add(turn: int, kind: str, text: str, number: int) -> None:
-        found[turn, kind] = TurnAnchor(turn, kind, clip(" ".join(text.split()), _SAID), number)
-
+    settled: list[tuple[int, str, str, int]] = []
     failing: set[str] = set()
-    edited: dict[str, Observation] = {}
     for fact in facts:
         if fact.kind == "ran":
             key = command_key(fact.what)
             if fact.good and key in failing:
-                add(fact.turn, "error fixed", f"{key}: {fact.ending}", fact.number)
+                settled.append((fact.turn, "error fixed", f"{key}: {fact.ending}", fact.number))
             if fact.good is not None:
                 (failing.discard if fact.good else failing.add)(key)
         elif fact.kind in ("committed", "done"):
-            add(fact.turn, "milestone" if fact.kind == "committed" else "task done", fact.what, fact.number)
-        elif fact.kind == "wrote":
-            edited[fact.what] = fact
-    for path, fact in edited.items():
-        add(fact.turn, "last edit", path, fact.number)
+            kind = "milestone" if fact.kind == "committed" else "task done"
+            settled.append((fact.turn, kind, fact.what, fact.number))
+    edited = {fact.what: fact for fact in facts if fact.kind == "wrote"}
+    settled += [(fact.turn, "last edit", path, fact.number) for path, fact in edited.items()]
     for number, (before, piece) in enumerate(pairwise(session.pieces)):
         text = piece.text.strip()
         if piece.kind == "user" and before.kind == "agent" and 0 < len(text) < _APPROVAL and text[-1] not in _QUESTION:
-            add(before.turn, "checkpoint", text, number)
+            settled.append((before.turn, "checkpoint", text, number))
+    found = {each[:2]: TurnAnchor(*each[:2], clip(" ".join(each[2].split()), _SAID), each[3]) for each in settled}
     return sorted(found.values(), key=lambda anchor: (anchor.turn, -anchor.weight, anchor.kind))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from codelet.context.compaction.lexicon import common_cap
 from codelet.context.compaction.reading import is_error
+from codelet.context.inputs import ends
 from codelet.context.tokens import Estimate
 from codelet.context.tokens.budget import SizeTarget
 from codelet.errors import EXIT_LIMIT, CodeletError
@@ -55,11 +56,10 @@ class CompactionSettings(Record):
 
 
 class _Unit(NamedTuple):
-    """A prompt, or an assistant message with its results: places, size, and whether it is a prompt."""
+    """A prompt, or an assistant message with its results: places and size."""
 
     places: range
     size: int
-    is_prompt: bool
 
 
 class KeepPlan:
@@ -81,15 +81,16 @@ class KeepPlan:
         anchored: Collection[int],
     ) -> None:
         self._messages, self._measure, self._anchored = messages, measure, set(anchored)
-        self._settings, self._target = settings, target
+        self._first_id, self._target = settings.first_id, target
+        kinds = list(map(kind_of, messages))
         units: list[_Unit] = []
-        for at, kind in enumerate(map(kind_of, messages)):
+        for at, kind in enumerate(kinds):
             if kind == "tool" and units:
-                start, size, _ = units.pop()
-                units.append(_Unit(range(start[0], at + 1), size + measure(messages[at]), is_prompt=False))
+                start, size = units.pop()
+                units.append(_Unit(range(start[0], at + 1), size + measure(messages[at])))
             elif kind in ("prompt", "assistant"):
-                units.append(_Unit(range(at, at + 1), measure(messages[at]), kind == "prompt"))
-        self.fixed = {at for at, message in enumerate(messages) if kind_of(message) not in BODY}
+                units.append(_Unit(range(at, at + 1), measure(messages[at])))
+        self.fixed = {at for at, kind in enumerate(kinds) if kind not in BODY}
         for at in pinned:
             self.fixed.update(next((unit.places for unit in units if at in unit.places), [at]))
         if units and len(units[-1].places) <= len(calls_of(messages[units[-1].places[0]])):
@@ -102,9 +103,9 @@ class KeepPlan:
         available = target.size - sum(map(measure, self.kept.values()))
         if level == 3 or available <= 0:
             return
-        spent = 0 if level else self._keep_turns(available)
+        spent = 0 if level else self._keep_turns(kinds, settings.keep_last, available)
         if not self.whole_turns:
-            spent += self._keep_unseen(available - spent, short=level == 2)
+            spent += self._keep_unseen(kinds, available, short=level == 2)
         if not level:
             self._keep_units(available * _UNITS // 100 - spent)
         self._say_once()
@@ -116,16 +117,15 @@ class KeepPlan:
             self._newest = min(self._newest, unit.places[0])
         return sum(unit.size for unit in units)
 
-    def _keep_turns(self, available: int) -> int:
+    def _keep_turns(self, kinds: Sequence[str], most_turns: int, available: int) -> int:
         """Keep as many of the newest turns whole as fit; return their size.
 
         Messages after a segment without a prompt count as a turn.
         """
         most = available * _TURNS // 100 if self._target.whole is None else self._target.whole
-        kinds = list(map(kind_of, self._messages))
         segment = max((at for at, kind in enumerate(kinds) if kind == "segment"), default=-1)
         prompts = [at for at, kind in enumerate(kinds) if kind == "prompt" and at > segment]
-        for turns in range(self._settings.keep_last, 0, -1):
+        for turns in range(most_turns, 0, -1):
             start = prompts[-turns] if len(prompts) >= turns else segment + 1
             units = [unit for unit in self._units if unit.places[0] >= start]
             if sum(unit.size for unit in units) <= most:
@@ -133,26 +133,26 @@ class KeepPlan:
                 return self._keep(units)
         return 0
 
-    def _keep_unseen(self, available: int, *, short: bool) -> int:
+    def _keep_unseen(self, kinds: Sequence[str], available: int, *, short: bool) -> int:
         """Keep the newest prompt and the results that the model has not seen; return their size."""
         if not self._units:
             return 0
-        messages, last, size = self._messages, self._units[-1], 0
-        prompt = next((unit for unit in reversed(self._units) if unit.is_prompt), last)
+        last, size = self._units[-1], 0
+        prompt = next((unit for unit in reversed(self._units) if kinds[unit.places[0]] == "prompt"), last)
         if prompt is not last and not short and 100 * prompt.size <= _PROMPT * available:
-            self.kept[prompt.places[0]] = messages[prompt.places[0]]
+            self.kept[prompt.places[0]] = self._messages[prompt.places[0]]
             size = prompt.size
-        if last.places.stop < len(messages) or not (last.is_prompt or kind_of(messages[-1]) == "tool"):
+        if last.places.stop < len(kinds) or not (prompt is last or kinds[-1] == "tool"):
             return size
         left, most = available - size, self._target.unseen
         if last.size <= (left * _UNSEEN // 100 if most is None else min(most, left)) and not short:
             return size + self._keep([last])
-        return size + self._keep_cut(last, left * _CUT_TO // (200 if short else 100))
+        return size + self._keep_cut(last, left * _CUT_TO // (200 if short else 100), prompt is last)
 
-    def _keep_cut(self, unit: _Unit, room: int) -> int:
+    def _keep_cut(self, unit: _Unit, room: int, is_prompt: bool) -> int:
         """Keep a unit with its largest messages cut, if it then fits; return its size."""
         measure, messages = self._measure, {at: self._messages[at] for at in unit.places}
-        sizes = {at: measure(messages[at]) for at in unit.places[not unit.is_prompt :]}
+        sizes = {at: measure(messages[at]) for at in unit.places[not is_prompt :]}
         cap = common_cap(list(sizes.values()), max(0, room - unit.size + sum(sizes.values())))
         places = [at for at, size in sizes.items() if size > cap]
         for number, at in enumerate(places, len(self.cut)):
@@ -171,25 +171,22 @@ class KeepPlan:
         return sum(map(measure, messages.values()))
 
     def _recall_id(self, number: int) -> str:
-        first = self._settings.first_id
-        return "" if first is None else f"r{first + number}"
+        return "" if self._first_id is None else f"r{self._first_id + number}"
 
     def _keep_units(self, left: int) -> None:
         """Keep the newest units before the whole turns; move the cut to an anchor if one is near."""
-        units = self._units
-        total, chosen = 0, list[_Unit]()
-        for unit in reversed([u for u in units if u.places[0] not in self.kept and u.places[0] < self._newest]):
+        chosen = list[_Unit]()
+        before = (unit for unit in reversed(self._units) if unit.places[0] < self._newest)
+        for unit in (unit for unit in before if unit.places[0] not in self.kept):
             gap = range(unit.places.stop, chosen[-1].places[0]) if chosen else ()
-            if total + unit.size > left or any(at not in self.kept for at in gap):
+            if unit.size > left or any(at not in self.kept for at in gap):
                 break
-            total += unit.size
+            left -= unit.size
             chosen.append(unit)
-        stays = total
+        total = stays = sum(unit.size for unit in chosen)
         for number in range(len(chosen) - 1, 0, -1):
-            if chosen[number].places[0] - 1 in self._anchored:
-                break
             stays -= chosen[number].size
-            if 100 * stays < _AT_ANCHOR * total:
+            if chosen[number].places[0] - 1 in self._anchored or 100 * stays < _AT_ANCHOR * total:
                 break
             if self._anchored.intersection(chosen[number].places):
                 chosen = chosen[:number]
@@ -244,9 +241,6 @@ def cut(text: str, most: int, recall_id: str = "") -> str:
         if len(line) < min(_ERROR_LENGTH, spare) and len(errors) < _ERROR_LINES and is_error(line):
             errors.append(f"{line}\n")
             spare -= len(errors[-1])
-    room -= sum(map(len, errors))
-    head, tail = text[: room * 6 // 10], text[len(text) - room * 4 // 10 :]
-    head = head[: head.rfind("\n")] if "\n" in head[len(head) // 2 :] else head
-    tail = tail[tail.find("\n") + 1 :] if "\n" in tail[: len(tail) // 2] else tail
-    left_out = max(0, total - head.count("\n") - tail.count("\n") - 2 - len(errors))
-    return f"{head}{marker.format(left_out)}{''.join(errors)}{tail}"
+    head, tail = ends(text, room - sum(map(len, errors)))
+    left_out = max(0, total - text.count("\n", 0, head) - text.count("\n", tail) - 1 - len(errors))
+    return "".join([text[:head].removesuffix("\n"), marker.format(left_out), *errors, text[tail:]])
