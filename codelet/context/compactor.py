@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from codelet import events
 from codelet.context.tokens.budget import BudgetExceeded, CompactionOptions, Reason, Shares, had_effect, pays_after
-from codelet.context.window import ContextWindow, Growth, Measurement, NarrativeWriter
+from codelet.context.window import ContextWindow, NarrativeWriter
 from codelet.errors import UsageError
 from codelet.messages import Message, kind_of, newest_messages, unpaired
 from codelet.record import Newest, Record
@@ -31,16 +31,12 @@ _LEAST_ENTRIES = 10
 
 
 class _Undo(Record):
-    """The conversation before and after a rewrite, its kind, and the entries that a drop took from the archive.
-
-    `measurement` is the measurement of the list before.
-    """
+    """The conversation before and after a rewrite, its kind, and the entries that a drop took from the archive."""
 
     before: list[Message]
     after: list[Message]
     what: str = "compaction"
     taken: tuple[Archived, ...] = ()
-    measurement: Measurement | None = None
 
 
 class CompactionPreview(Record):
@@ -79,7 +75,6 @@ class Compactor:
         window.at = options.at
         self._undo = Newest[_Undo](_UNDO_STEPS)
         self._fruitless = 0
-        self._growth = Growth()
 
     @cached_property
     def _pins(self) -> Pins:
@@ -185,13 +180,6 @@ class Compactor:
             made = await asyncio.to_thread(shortener.compacted, snapshot, reason, instruction, size, lines)
         return with_struck(made, narrator.struck, "" if lines else "The model gave nothing that could be used")
 
-    def approach(self) -> None:
-        """Begin the handoff next to a request if a compaction is near."""
-        size, at = self._window.size(self._conversation), self.options.at
-        trigger = self._window.budget.hard_trigger if at is None else at * self._window.budget.limit // 100
-        if self._growth.nears(size, trigger) and self.options.automatic and (narrator := self._writer()):
-            narrator.begin(self._conversation.messages)
-
     def _writer(self) -> NarrativeWriter | None:
         if self.narrator is None and self.bring_narrator is not None:
             self.narrator = self.bring_narrator()
@@ -236,8 +224,6 @@ class Compactor:
                 self._pins.undone(last.before, last.after, conversation.body)
                 for entry in last.taken:
                     self.archive.restore(entry.id, entry.turn, entry.message)
-                if last.measurement is not None and len(body) == len(last.after):
-                    self._window.restore(last.measurement)  # the list that it measured returns
                 return events.Compaction(
                     phase="undone", reason="asked", before=before, after=self._window.size(conversation), note=last.what
                 )
@@ -347,7 +333,6 @@ class Compactor:
         """
         body = list(snapshot.body)
         new = cast("list[Message]", made.messages)
-        measurement = self._window.measurement()
         if not self._conversation.same_body(body):
             return "the list changed in the meantime"
         if self.reform is not None:
@@ -356,7 +341,7 @@ class Compactor:
             return "a summary would make nothing in it smaller"
         if made.report.after > made.report.target or unpaired(new):
             return "the result was not valid"
-        self._undo.append(_Undo(body, new, measurement=measurement))
+        self._undo.append(_Undo(body, new))
         self._keep(list(plain.body), made.report)
         self.report = made.report
         self.count += 1

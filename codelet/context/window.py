@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 from codelet.context.tokens import Estimator, estimate_length, estimate_message
 from codelet.context.tokens.budget import Budget, effective_tokens
 from codelet.messages import AnyMessage, Message, reminder_type
-from codelet.record import Newest, Record
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
@@ -21,15 +20,6 @@ CACHE_LIFETIME = 300.0
 
 _LEAST_DOUBTED = 4_000
 """Tokens below which a report is always believed: such a list fits any window, even if the report is wrong."""
-
-
-class Measurement(Record):
-    """A window's knowledge of a list: the last usage and when it was reported, and the count since."""
-
-    budget: Budget
-    last: Usage | None
-    reported_at: float
-    counted: tuple[int, int]
 
 
 class ContextWindow:
@@ -90,17 +80,6 @@ class ContextWindow:
     def rewritten(self, parts: Parts) -> int:
         """P of the next request if the list became `parts`: an estimate, as reports are void then."""
         return self._estimator.scaled(self.fixed + _plain(parts.messages) + _plain(parts.tail))
-
-    def measurement(self) -> Measurement:
-        """Return what is known of the list, for `restore` if the same list returns."""
-        return Measurement(self.budget, self._last, self._reported_at, (self._settled, self._since))
-
-    def restore(self, known: Measurement) -> None:
-        """Restore the measurement of a list that returned; one for another model is void."""
-        self.forget()
-        if known.budget is self.budget:
-            self._last, self._reported_at = known.last, known.reported_at
-            self._settled, self._since = known.counted
 
     @property
     def cached(self) -> int:
@@ -213,32 +192,13 @@ def _reason(before: Sequence[Message], now: Sequence[Message], why: str | None, 
     same = list(map(is_, before, now))
     place = same.index(False) if False in same else len(same)
     if place < len(before):
-        kind = reminder_type(before[place])
-        what = f"the reminder {kind}" if kind else f"the {before[place]['role']} message"
-        return f"{what} at {place} changed{f', as {why}' if why else ''}"
+        what = reminder_type(before[place]) or f"{before[place]['role']} message"
+        return f"the {what} at {place} changed{f', as {why}' if why else ''}"
     if why is not None:
         return why
     if waited > CACHE_LIFETIME:
         return f"{waited / 60:.0f} minutes passed, and it expires"
     return "the prefix is the same; the provider did not keep it"
-
-
-# A compaction is near from this share of its trigger on, while usage rises.
-_NEAR_PERCENT = 80
-_RISES = 3
-
-
-class Growth:
-    """The sizes of the last requests in tokens, to see a compaction coming."""
-
-    def __init__(self) -> None:
-        self._sizes = Newest[int](_RISES)
-
-    def nears(self, size: int, trigger: int) -> bool:
-        """Note a request of this size; return whether it is close to the trigger and larger than the two before."""
-        self._sizes.append(size)
-        sizes = list(self._sizes)
-        return len(sizes) == _RISES and sizes == sorted(set(sizes)) and 100 * size >= _NEAR_PERCENT * trigger
 
 
 class NarrativeWriter(Protocol):
@@ -258,9 +218,6 @@ class NarrativeWriter(Protocol):
     @property
     def accepted(self) -> tuple[str, ...]:
         """The accepted lines of its last handoff."""
-
-    def begin(self, messages: Sequence[Message]) -> None:
-        """Begin a handoff ahead of a compaction."""
 
     async def lines(self, messages: Sequence[Message], instruction: str, room: int) -> tuple[str, ...]:
         """Return a handoff of these messages of at most `room` tokens; `instruction` is what the user asked to keep."""

@@ -1,12 +1,11 @@
-"""The narrator: asks the model for a handoff before a compaction, in advance if one is near."""
+"""The narrator: asks the model for a handoff before a compaction."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import cached_property
-from operator import is_
 from typing import TYPE_CHECKING, Self
 
 from codelet.call_record import CallRecord
@@ -42,7 +41,6 @@ class Narrator(Extension):
         self._failures = failures
         self._always = always
         self._turn = 0
-        self._ahead: tuple[list[Message], asyncio.Task[str]] | None = None
         self._provider: Callable[[], Provider]
         self._request: Callable[[list[Message]], Request]
         self._meter: MeterView
@@ -73,18 +71,6 @@ class Narrator(Extension):
         """Count a turn, for the circuit breaker."""
         self._turn += 1
 
-    def begin(self, messages: Sequence[Message]) -> None:
-        """Ask in advance, concurrently with the turn: a compaction is near. `lines` reads the result."""
-        if self._ahead is None and self.available:
-            from codelet.context.narrative import INSTRUCTION
-
-            stable = list(messages)
-            task = asyncio.create_task(self._answer([*stable, user(INSTRUCTION)]))
-            task.add_done_callback(
-                lambda ended: ended.cancelled() or ended.exception()
-            )  # retrieved, so that asyncio does not report it
-            self._ahead = stable, task
-
     async def lines(self, messages: Sequence[Message], instruction: str, room: int) -> tuple[str, ...]:
         """Return checked lines on the messages, at most `room` tokens, or nothing."""
         from codelet.context.narrative import INSTRUCTION, NarrativeCheck, narrate
@@ -92,26 +78,13 @@ class Narrator(Extension):
         stable, records = list(messages), list(self._records())
         check = await asyncio.to_thread(lambda: NarrativeCheck(list(map(_said, stable)), room, _runs(stable, records)))
         whole = f"{INSTRUCTION} At most {room * 3 // 5} words. {instruction}".strip()
-        ahead, self._ahead = self._ahead, None
 
-        async def ask(prompt: str) -> str:
-            nonlocal ahead
-            begun, ahead = ahead, None
-            if begun is not None:
-                if not instruction and all(map(is_, begun[0], stable)) and len(begun[0]) <= len(stable):
-                    return await begun[1]
-                begun[1].cancel()
-            return await self._answer([*stable, user(prompt)])
+        def ask(prompt: str) -> Awaitable[str]:
+            return self._answer([*stable, user(prompt)])
 
         found = await narrate(ask, whole, check, self._breaker, self._turn, sleep=asyncio.sleep)
         self.struck, self.accepted = tuple(check.struck), found
         return found
-
-    async def close(self) -> None:
-        if self._ahead is not None:
-            self._ahead[1].cancel()
-            await asyncio.gather(self._ahead[1], return_exceptions=True)
-            self._ahead = None
 
     async def _answer(self, messages: list[Message]) -> str:
         request = self._request(messages).replace(max_output=_LARGEST)

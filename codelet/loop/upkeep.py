@@ -196,8 +196,6 @@ class Upkeep:
             async with aclosing(self._compactor.run(reason)) as steps:
                 async for event in steps:
                     yield event
-        else:
-            self._compactor.approach()
         for tool in offered_by(self._extensions):
             if tool.name not in self._toolbox.known:
                 self.add_tool(tool)

@@ -91,20 +91,6 @@ async def test_undo_after_more_turns_keeps_what_came_since(open_session: Open):
     assert session.compactor.undo() is None
 
 
-@pytest.mark.parametrize("percent", [60, 100, 170])
-async def test_what_is_undone_has_the_size_that_it_had(open_session: Open, percent: int):
-    session, provider = open_session(ScriptedProvider(percent=percent), window=200_000)
-    await fill(session, provider, 3, lines=20)
-    await fill(session, provider, 5, lines=900)
-    before = session.size
-    preview = session.compactor.preview()
-    [_, done] = compactions(await compacted(session))
-    assert (done.before, done.after) == (preview.before, preview.after) == session.compactor.sizes
-    event = session.compactor.undo()
-    assert event is not None
-    assert (event.before, event.after, session.size) == (done.after, before, before)
-
-
 async def test_two_compactions_are_undone_one_by_one(open_session: Open):
     session, provider = open_session(window=24_000)
     await fill(session, provider, 8, lines=80)

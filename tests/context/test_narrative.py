@@ -1,8 +1,7 @@
-"""The narrative: asked ahead and on the cached prefix, checked line by line, and without a trace where it fails."""
+"""The narrative: asked on the cached prefix, checked line by line, and without a trace where it fails."""
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 
 import pytest
@@ -14,10 +13,8 @@ from codelet.extensions.narrator import Narrator
 from codelet.loop.session import Session
 from codelet.messages import assistant, user
 from codelet.providers.protocol import Request
-from codelet.usage import Usage
 from tests.context.conftest import Open
 from tests.context.scripted import Answer, ScriptedProvider, compactions, fill, turn
-from tests.support.waiting import happens
 
 GOOD = "Goal: change src/part3/mod.py and never touch port 9003\nNext step: run part7"
 
@@ -120,43 +117,6 @@ async def test_no_model_is_asked_about_a_list_that_is_larger_than_its_window(ope
     [done] = compactions(await turn(session, "go on"), "done")
     assert "too long" in done.note
     assert asked(provider) == [] and len(provider.sent) == 1
-
-
-async def test_it_is_asked_ahead_so_that_the_compaction_waits_for_nothing(open_session: Open):
-    session, provider = open_session(window=24_000, extensions=[Narrator()])
-    provider.script = answering(Answer(GOOD))
-    seen: list[events.Event] = []
-    for number in range(90):
-        provider.answers.extend([Answer("s", [("look", {"lines": 25, "about": f"part{number}"})]), Answer()])
-        seen += await turn(session, f"prompt {number}: change src/part3/mod.py, never touch port 9003; run part7")
-        if compactions(seen, "done"):
-            break
-    assert compactions(seen, "done")
-    [number] = asked(provider)
-    assert number < len(provider.sent) - 2, "requests of the turn were sent after it and before the compaction"
-    [handoff] = [event for event in seen if isinstance(event, events.Handoff)]
-    assert handoff.prepared and handoff.usage is not None and handoff.usage.total > 0
-    ends = [event.usage for event in seen if isinstance(event, events.TurnEnd)]
-    assert sum(ends, Usage()) == session.usage, "the turns' lines add up to the total"
-    await session.close()
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def test_one_that_ends_after_its_turn_counts_in_the_next(open_session: Open):
-    session, provider = open_session(window=24_000, extensions=[Narrator()])
-    await fill(session, provider, 8)
-    provider.script = answering(Answer(GOOD))
-    narrator = session.compactor.narrator
-    assert isinstance(narrator, Narrator)
-    narrator.begin(session.messages)
-    await happens(lambda: len(asked(provider)) == 1, "the request for a handoff")
-    seen = await turn(session, "go on")
-    [handoff] = [event for event in seen if isinstance(event, events.Handoff)]
-    [step] = [event for event in seen if isinstance(event, events.UsageReport)]
-    [end] = [event for event in seen if isinstance(event, events.TurnEnd)]
-    assert handoff.usage is not None
-    assert end.usage == step.usage + handoff.usage
-    await session.close()
 
 
 async def test_one_that_fails_is_told_and_counted(open_session: Open):

@@ -20,6 +20,7 @@ _CLOSES, _AFTER_FAILURE, _BEFORE_CALL, _OLDEST = 1.5, 2.0, 0.4, 0.3
 _SAID_BEFORE, _WANTED, _FRAME = 0.3, 6.0, 30
 _CODE_BLOCK = 160
 _FENCE = re.compile(r"^\s*```.*?(?:^\s*```|\Z)", re.MULTILINE | re.DOTALL)
+_AGAIN = re.compile(r" \(again at (t\d+(?:, t\d+)*)\)\Z")
 _GONE, _LEADS_IN = "\0", (":", "：")
 # A sentence ends at Unicode's sentence terminals: at some only if a space follows.
 _SENTENCE = re.compile(r"(?<=[.!?…؟۔։।॥።။។])\s+|(?<=[。！？｡])")
@@ -40,17 +41,33 @@ class Words(NamedTuple):
 
 
 def users_words(prompts: Sequence[tuple[int, SessionPiece]], room: int, most: int) -> Words:
-    """Fit the user's messages into a share of the room, in characters, under one cap; `most` bounds that share."""
-    lines = [Line(number, piece, text) for number, piece in prompts if (text := piece.text.strip())]
+    """Fit the user's messages into a share of the room, in characters, under one cap; `most` bounds that share.
+
+    Of equal prompts only the first is written, with the turns of the others.
+    """
+    lines, again = list[Line](), dict[str, list[str]]()
+    for number, piece in prompts:
+        text = piece.text.strip()
+        earlier = _AGAIN.search(text)  # by an earlier compaction
+        if text := text[: earlier.start()] if earlier else text:
+            if text not in again:
+                lines.append(Line(number, piece, text))
+            again.setdefault(text, []).extend([f"t{piece.turn}", *(earlier[1].split(", ") if earlier else ())])
+    repeats = {text: f" (again at {', '.join(turns[1:])})" for text, turns in again.items() if turns[1:]}
+    most -= sum(map(len, repeats.values()))
     lengths = [len(line.text) for line in lines]
     cap = common_cap(lengths, min(most, room * _WORDS // 100))
     larger = min(most, room * _WORDS_MOST // 100)
     if cap < _SHORT:
         cap = min(_SHORT, max(cap, common_cap([min(length, _SHORT) for length in lengths], larger)))
     if cap < min(_SHORTEST, max(lengths, default=0)):
-        return Words([], cap, len(lines))
+        return Words([], cap, sum(map(len, again.values())))
     common = Counter(word for line in lines for word in set(line.text.split())) if cap < _STUB else None
-    fitted = [line._replace(text=_gist(line.text, cap, common) if common else clip(line.text, cap)) for line in lines]
+    fitted = [
+        line._replace(text=f"{_gist(text, cap, common) if common else clip(text, cap)}{repeats.get(text, '')}")
+        for line in lines
+        for text in [line.text]
+    ]
     return Words(fitted, None if cap >= max(lengths, default=0) else cap)
 
 
