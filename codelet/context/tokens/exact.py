@@ -14,20 +14,23 @@ from typing import Any
 
 from codelet.context.tokens import picture_tokens
 from codelet.messages import AnyMessage, text_of
-from codelet.system.process.start import lent
 
 PIECE = 200_000
 _PER_MESSAGE = 4
-CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
-# Encodings by the file they are read from and its SHA-256. tiktoken names a cached file by the SHA-1 of its address.
-_FILES = {
+# By encoding: its file, the file's SHA-256, and the pattern that splits a text before its tokens are looked up.
+_ENCODINGS = {
     "cl100k_base": (
         "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
         "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}|"
+        r" ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
     ),
     "o200k_base": (
         "fb374d419588a4632f3f557e76b4b70aebbca790",
         "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+        r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     ),
 }
 _lock = threading.Lock()
@@ -40,12 +43,8 @@ class ExactUnavailable(RuntimeError):
 
 def encoding_name(model: str) -> str:
     """Return the encoding closest to a model's: o200k for newer OpenAI models, cl100k for all others."""
-    name = model.rpartition("/")[2].lower()
-    return (
-        "o200k_base"
-        if name.startswith(("gpt-4o", "gpt-4.1", "gpt-5", "o1", "o3", "o4", "chatgpt-4o"))
-        else "cl100k_base"
-    )
+    newer = ("gpt-4o", "gpt-4.1", "gpt-5", "o1", "o3", "o4", "chatgpt-4o")
+    return "o200k_base" if model.rpartition("/")[2].lower().startswith(newer) else "cl100k_base"
 
 
 def has_own_encoding(model: str) -> bool:
@@ -68,9 +67,6 @@ def exact_size(messages: Sequence[AnyMessage], fixed: Sequence[str], model: str)
 
 def load_encoding(name: str = "cl100k_base") -> Any:
     """Return the encoding, loaded once, from any thread. Raises ExactUnavailable."""
-    found = _loaded.get(name)
-    if found is not None:
-        return found
     with _lock:
         if name not in _loaded:
             _loaded[name] = _read(name)
@@ -97,37 +93,21 @@ def count_tokens(text: str, name: str = "cl100k_base") -> int:
 
 
 def _read(name: str) -> Any:
-    """Load the encoding from a file of litellm's package.
-
-    tiktoken deletes and downloads a file that it does not expect, so the file is checked first.
-    """
-    try:
-        import tiktoken
-    except (ImportError, OSError) as error:
-        raise ExactUnavailable(f"tiktoken cannot be imported: {error}") from error
-    with lent(CACHE_VARIABLE, str(_folder(name))):
-        try:
-            return tiktoken.get_encoding(name)
-        except (OSError, ValueError) as error:
-            raise ExactUnavailable(f"tiktoken cannot load {name}: {error}") from error
-
-
-def _folder(name: str) -> Path:
-    """Return the folder in litellm's package with an encoding's valid file. Raises ExactUnavailable."""
+    """Load the encoding from a file of litellm's package. Raises ExactUnavailable."""
+    from base64 import b64decode
     from hashlib import sha256
     from importlib.util import find_spec
 
-    file, digest = _FILES[name]
+    file, digest, pattern = _ENCODINGS[name]
     spec = find_spec("litellm")  # found without importing it
-    for package in (spec.submodule_search_locations or ()) if spec else ():
-        folder = Path(package) / "litellm_core_utils" / "tokenizers"
-        try:
-            found = sha256((folder / file).read_bytes()).hexdigest()
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise ExactUnavailable(f"the tokeniser's file cannot be read: {error}") from error
-        if found != digest:
-            raise ExactUnavailable(f"the file of {name} is not what it should be")
-        return folder
-    raise ExactUnavailable(f"the file of {name} is not on this machine")
+    try:
+        import tiktoken
+
+        folder = Path(next(iter(spec.submodule_search_locations or ()), "")) if spec is not None else Path()
+        data = (folder / "litellm_core_utils" / "tokenizers" / file).read_bytes()
+    except (ImportError, OSError) as error:
+        raise ExactUnavailable(f"tiktoken cannot count as {name}: {error}") from error
+    if sha256(data).hexdigest() != digest:
+        raise ExactUnavailable(f"the file of {name} is not what it should be")
+    ranks = {b64decode(token): int(rank) for token, rank in map(bytes.split, data.splitlines())}
+    return tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})

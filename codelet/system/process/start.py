@@ -16,7 +16,6 @@ import errno
 import os
 import re
 import subprocess
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -69,10 +68,6 @@ _SETTINGS = {
 
 DESCRIPTOR = "{descriptor}"
 """The word of `CommandWords` that the descriptor's number takes the place of."""
-
-_lending = threading.Lock()
-_users: dict[str, str | None] = {}
-"""The user's values of the variables that are lent now."""
 
 
 class StartError(Exception):
@@ -295,7 +290,7 @@ def child_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
 
     A variable that repeats a secret under a harmless name goes, too, and one that changes what commands do.
     """
-    variables = own_variables() if base is None else base
+    variables = dict(os.environ) if base is None else base
     secrets = [value for _, value in live_secrets(variables) if len(value) >= SHORTEST_SECRET]
     kept = {
         name: value
@@ -313,33 +308,9 @@ def reading_environment(environment: Mapping[str, str], more: Iterable[str]) -> 
 
 def attended_environment() -> dict[str, str]:
     """Return the environment for a program that the user watches: editor, pager and colours are the user's."""
-    own = own_variables()
+    own = dict(os.environ)
     kept = {name: value for name, value in child_environment(own).items() if name not in _SETTINGS}
     return kept | {name: own[name] for name in _SETTINGS if name in own}
-
-
-@contextmanager
-def lent(name: str, value: str) -> Iterator[None]:
-    """Set a variable inside the block, for a library that reads it; children get the user's value."""
-    with _lending:
-        _users[name] = before = os.environ.get(name)
-        os.environ[name] = value
-    try:
-        yield
-    finally:
-        with _lending:
-            if before is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = before
-            del _users[name]
-
-
-def own_variables() -> dict[str, str]:
-    """The process's own variables, as the user set them."""
-    with _lending:
-        variables = {name: os.environ.get(name) for name in list(os.environ)} | _users
-    return {name: value for name, value in variables.items() if value is not None}
 
 
 def _plain(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
