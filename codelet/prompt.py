@@ -125,7 +125,6 @@ GIT_NOT_READ = (
     "There is a git repository here, but git does not read it: it belongs to another user (dubious ownership). "
     "The user knows how to trust it. Do not change git's configuration for this yourself."
 )
-GIT_WITHOUT_NEW = "\n(new files were not looked for: it took too long)"
 
 INSTRUCTIONS = "Project instructions. Follow them where they apply; the user's own words come first.\n\n{body}"
 

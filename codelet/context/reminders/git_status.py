@@ -13,8 +13,8 @@ from codelet.system.git import STATUS, run_git
 _SHOWN = 20
 _OUTPUT_LIMIT = 256_000
 _TIMEOUT = 2.0
-_PATIENCE = 1.2
-"""Seconds for the full status alone; for the rest of _TIMEOUT, git also runs without looking for new files."""
+# The number of fields before the path, by the kind of entry.
+_COLUMNS = {"1 ": 8, "2 ": 9, "u ": 10}
 STEP_SECONDS = 0.15
 """Seconds that a request within a turn waits for git; at the turn's start it waits for all of _TIMEOUT."""
 
@@ -91,112 +91,51 @@ class GitStatus(Source):
             self._notices.say(self._unread)
 
 
-class RepositoryStatus:
-    """The output of `git status`. `changes` are lines such as ` M src/app.py`; `more` counts the lines left out."""
-
-    def __init__(self, *, cut: bool = False) -> None:
-        self.branch = self.upstream = ""
-        self.ahead = self.behind = self.more = 0
-        self.unborn = False
-        self.changes: list[str] = []
-        self.cut = cut
-
-
 async def git_status(workspace: Path) -> str | None:
-    """The reminder's text; None outside a repository or without git.
-
-    If looking for new files takes too long, they are left out and the text says so.
-    """
+    """The reminder's text; None outside a repository or without git."""
     text, _, _ = await _ask_git(workspace)
     return text
 
 
 async def _ask_git(workspace: Path) -> tuple[str | None, bool, str | None]:
     """Return within _TIMEOUT the reminder's text, whether git timed out, and why it refuses to read the repository."""
-    whole = asyncio.create_task(run_git(workspace, "status", *STATUS, timeout=_TIMEOUT, limit=_OUTPUT_LIMIT))
-    asked = [whole]
-    try:
-        await asyncio.wait(asked, timeout=_PATIENCE)
-        if not whole.done():  # the search for new files may be what takes long
-            less, left = (*STATUS[:-1], "--untracked-files=no"), _TIMEOUT - _PATIENCE
-            asked.append(asyncio.create_task(run_git(workspace, "status", *less, timeout=left, limit=_OUTPUT_LIMIT)))
-        answer = await whole
-        if without_new := answer is not None and answer.timed_out:
-            answer = await asked[-1]
-    finally:
-        for question in asked:
-            question.cancel()
-        await asyncio.gather(*asked, return_exceptions=True)
-    if answer is not None and answer.broken_off:
-        return prompt.GIT_BROKEN_OFF.format(why=answer.broken_off), answer.timed_out, None
-    if answer is not None and answer.foreign_owner:
-        return prompt.GIT_NOT_READ, False, answer.foreign_owner
-    if answer is None or (answer.exit_code != 0 and answer.complete):
+    answer = await run_git(workspace, "status", *STATUS, timeout=_TIMEOUT, limit=_OUTPUT_LIMIT)
+    if answer is None:
         return None, False, None
-    text = describe(parse_status(answer.stdout, complete=answer.complete))
-    return text + (prompt.GIT_WITHOUT_NEW if without_new else ""), False, None
+    if answer.broken_off:
+        return prompt.GIT_BROKEN_OFF.format(why=answer.broken_off), answer.timed_out, None
+    if answer.foreign_owner:
+        return prompt.GIT_NOT_READ, False, answer.foreign_owner
+    if answer.exit_code != 0 and answer.complete:
+        return None, False, None
+    return describe(answer.stdout, complete=answer.complete), False, None
 
 
-def parse_status(output: bytes, *, complete: bool = True) -> RepositoryStatus:
-    """Parse the output of `git status --porcelain=v2 --branch -z`; the last entry may be cut."""
-    status = RepositoryStatus(cut=not complete)
-    entries = output.decode("utf-8", "replace").split("\0")
-    if not complete:
-        entries.pop()
-    remaining = iter(entries)
-    for entry in remaining:
+def describe(output: bytes, *, complete: bool = True) -> str:
+    """Return the output of `git status --porcelain=v2 --branch -z` as text for the model; the last entry may be cut."""
+    head, changes = dict[str, str](), list[str]()
+    entries = iter(output.decode("utf-8", "replace").split("\0")[: None if complete else -1])
+    for entry in entries:
         if entry.startswith("# branch."):
-            _read_branch(status, entry[len("# branch.") :])
-            continue
-        change = _change(entry)
-        if change is not None and entry.startswith("2 "):  # a rename or copy is followed by the old name
-            change = f"{change[:3]}{_shown(next(remaining, '?'))} -> {change[3:]}"
-        if change is None:
-            continue
-        if len(status.changes) < _SHOWN:
-            status.changes.append(change)
-        else:
-            status.more += 1
-    return status
-
-
-def describe(status: RepositoryStatus) -> str:
-    """Return the status as text for the model."""
-    branch = status.branch if status.branch != "(detached)" else prompt.GIT_DETACHED
-    line = prompt.GIT_BRANCH.format(branch=branch) + (prompt.GIT_UNBORN if status.unborn else "")
-    if status.upstream:
-        line += prompt.GIT_UPSTREAM.format(name=status.upstream, ahead=status.ahead, behind=status.behind)
-    if not status.changes:
+            key, _, head[key] = entry.removeprefix("# branch.").partition(" ")
+        elif entry.startswith("? "):
+            changes.append(f"?? {_shown(entry[2:])}")
+        elif (columns := _COLUMNS.get(entry[:2])) is not None and entry.count(" ") >= columns:
+            fields = entry.split(" ", columns)
+            # The old name follows a rename or a copy.
+            old = f"{_shown(next(entries, '?'))} -> " if entry[0] == "2" else ""
+            changes.append(f"{fields[1].replace('.', ' ')} {old}{_shown(fields[-1])}")
+    branch = head.get("head", "")
+    line = prompt.GIT_BRANCH.format(branch=prompt.GIT_DETACHED if branch == "(detached)" else branch)
+    line += prompt.GIT_UNBORN if head.get("oid") == "(initial)" else ""
+    if "upstream" in head:
+        ahead, _, behind = head.get("ab", "+0 -0").partition(" ")
+        line += prompt.GIT_UPSTREAM.format(name=head["upstream"], ahead=ahead[1:], behind=behind[1:])
+    if not changes:
         return line + prompt.GIT_CLEAN
-    more = prompt.GIT_MORE.format(count=f"{status.more}{'+' if status.cut else ''}") if status.more else ""
-    return line + prompt.GIT_CHANGES.format(changes="\n".join(status.changes)) + more
-
-
-def _read_branch(status: RepositoryStatus, entry: str) -> None:
-    name, _, value = entry.partition(" ")
-    if name == "oid":
-        status.unborn = value == "(initial)"
-    elif name == "head":
-        status.branch = value
-    elif name == "upstream":
-        status.upstream = value
-    elif name == "ab":
-        ahead, _, behind = value.partition(" ")
-        status.ahead, status.behind = abs(int(ahead)), abs(int(behind))
-
-
-def _change(entry: str) -> str | None:
-    """Return an entry in git's short form: two letters and the path."""
-    kind = entry[:2]
-    if kind == "? ":
-        return f"?? {_shown(entry[2:])}"
-    columns = {"1 ": 8, "2 ": 9, "u ": 10}.get(kind)
-    if columns is None:
-        return None
-    fields = entry.split(" ", columns)
-    if len(fields) <= columns:
-        return None
-    return f"{fields[1].replace('.', ' ')} {_shown(fields[-1])}"
+    more = len(changes) - _SHOWN
+    line += prompt.GIT_CHANGES.format(changes="\n".join(changes[:_SHOWN]))
+    return line + (prompt.GIT_MORE.format(count=f"{more}{'' if complete else '+'}") if more > 0 else "")
 
 
 def _shown(path: str) -> str:

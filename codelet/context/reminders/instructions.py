@@ -8,11 +8,10 @@ mark them as secret.
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,10 +27,11 @@ MOST_FOLDERS = 1_000
 _FILE_LIMIT = 40_000
 _TOTAL_LIMIT = 80_000
 _IMPORT_DEPTH = 5
-_IMPORT = r"(?:^|(?<=\s))@((?:~/|(?:\.{1,2}/)*|/)\w(?:[\w./-]*[\w/-])?)"
-_INLINE = r"(```.*?```|`[^`\n]*`|<!--.*?(?:-->|$))"
-_FENCE = r"[ \t]*(`{3,}(?=[^`\n]*$)|~{3,})"
-_LIST_ITEM = r"\s*(?:[-*+]|\d{1,9}[.)])\s"
+# An import; or what has none: fenced code, a span of code, a comment.
+_IMPORT = (
+    r"(?ms)^[ \t]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)|`[^`\n]*`|<!--.*?(?:-->|\Z)|"
+    r"(?:^|(?<=\s))@(?P<path>(?:~/|(?:\.{1,2}/)*|/)\w(?:[\w./-]*[\w/-])?)"
+)
 
 
 class Touched:
@@ -40,8 +40,7 @@ class Touched:
     `count` grows with each new folder.
     """
 
-    def __init__(self, workspace: Path, notices: Notices | None = None) -> None:
-        self._notices = notices or Notices()
+    def __init__(self, workspace: Path) -> None:
         self._root = Path(os.path.realpath(workspace))
         self._folders: dict[Path, None] = {}
         self.count = 0
@@ -133,21 +132,19 @@ class Instructions:
         for folder in [*folders, *sorted(nested)]:
             if (path := instruction_file(folder)) is not None:
                 found.setdefault(path, self._root)
-            for empty in [folder / name for name in NAMES if _is_regular(folder / name)]:
-                if empty == path:
-                    break
-                used = f"{path.name} is used instead" if path else "the model is sent nothing of it"
-                self._report(f"{empty} is empty: {used}", "")
         return list(found.items())
 
     def _joined(self, files: Iterable[tuple[Path, Path]]) -> str:
         """Return the texts of the files under their names, up to the limit."""
+        from codelet.system.text import with_codes  # only where there are instructions
+
         parts: list[str] = []
         left = _TOTAL_LIMIT
         for path, tree in files:
-            body = _legible(_Reader(tree, self._report).read(path, 0)).strip()
-            if not body:
-                self._report(f"{path} is empty: the model is sent nothing of it", body)
+            text = _Reader(tree, self._report).read(path, 0)
+            # As codes: what the user cannot see gives no orders.
+            coded = with_codes(text)
+            if not (body := (f"{prompt.CODED}\n\n{coded}" if coded != text else text).strip()):
                 continue
             part = f"# {path}\n\n{body}"
             if len(part) > left:
@@ -158,14 +155,6 @@ class Instructions:
                 parts.append(prompt.INSTRUCTIONS_CUT)
                 break
         return "\n\n".join(parts)
-
-
-def _legible(text: str) -> str:
-    """Return the text with invisible characters as codes: what the user cannot see gives no orders."""
-    from codelet.system.text import with_codes  # only where there are instructions
-
-    coded = with_codes(text)
-    return f"{prompt.CODED}\n\n{coded}" if coded != text else text
 
 
 def instruction_file(folder: Path) -> Path | None:
@@ -217,19 +206,12 @@ class _Reader:
             return text
 
         def imported(match: re.Match[str]) -> str:
-            name = match[1]
+            if (name := match["path"]) is None:
+                return match[0]
             place = Path(os.path.expanduser(name)) if name.startswith("~/") else target.parent / name
             return self.read(place, depth + 1).strip() if self._allowed(place) else match[0]
 
-        parts: list[str] = []
-        for line, code in _lines(text):
-            if code:
-                parts.append(line)
-                continue
-            prose = re.split(_INLINE, line)
-            prose[::2] = [re.sub(_IMPORT, imported, part) for part in prose[::2]]
-            parts += prose
-        return "".join(parts)
+        return re.sub(_IMPORT, imported, text)
 
     def _allowed(self, path: Path) -> Path | None:
         """Return the resolved path if a tool can read it in the tree without asking, and no part of it is hidden."""
@@ -242,52 +224,18 @@ class _Reader:
         return None if hidden else found.place
 
 
-def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the lines of a Markdown text with their ends, and whether each is code or a comment.
-
-    A line that is indented after a blank line is code, except within a list.
-    """
-    fence, comment, after_blank, in_list = "", False, True, False
-    for line in text.splitlines(keepends=True):
-        if fence:
-            closing = line.strip()
-            yield line, True
-            fence = "" if len(closing) >= len(fence) and not closing.strip(fence[0]) else fence
-        elif comment:
-            yield line, True
-            comment = "-->" not in line
-        elif opening := re.match(_FENCE, line):
-            yield line, True
-            fence, after_blank = opening[1], False
-        elif line.strip() and after_blank and not in_list and line.expandtabs(4).startswith("    "):
-            yield line, True
-        else:
-            yield line, False
-            plain = re.sub(r"`[^`\n]*`", "", line)
-            comment = plain.rfind("<!--") > plain.rfind("-->")
-            if after_blank := not line.strip():
-                continue
-            in_list = re.match(_LIST_ITEM, line) is not None or (in_list and line[0].isspace())
-
-
 def _head_of(path: Path) -> tuple[str, str]:
-    """Return a file's text, from UTF-8 or UTF-16 with a mark, up to the limit; and what is wrong with it."""
+    """Return a file's text, from UTF-8, up to the limit; and what is wrong with it."""
     try:
         with path.open("rb") as file:
-            raw = file.read(4 * _FILE_LIMIT + 4)
+            whole = file.read(4 * _FILE_LIMIT + 4).decode("utf-8-sig", "replace")
     except OSError as error:
         return "", f"cannot be read ({error.strerror}): the model is not sent it"
-    wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    encoding, whole = "utf-16" if wide else "utf-8-sig", len(raw) < 4 * _FILE_LIMIT + 4
-    doubts = []
-    try:
-        text = codecs.getincrementaldecoder(encoding)().decode(raw, whole)
-    except UnicodeDecodeError:
-        text = raw.decode(encoding, "replace")
-        doubts.append("is not in UTF-8: undecodable bytes are sent as �")
-    if len(text) > _FILE_LIMIT:
+    text = whole[:_FILE_LIMIT]
+    doubts = ["is not in UTF-8: undecodable bytes are sent as �"] if "�" in text else []
+    if len(whole) > len(text):
         doubts.append(f"is cut: the model is sent its first {_FILE_LIMIT:,} characters")
-        text = text[:_FILE_LIMIT] + prompt.INSTRUCTION_FILE_CUT
+        text += prompt.INSTRUCTION_FILE_CUT
     return text, "; it ".join(doubts)
 
 

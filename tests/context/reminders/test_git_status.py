@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.context.reminders.git_status import describe, git_status, parse_status
+from codelet.context.reminders.git_status import describe, git_status
 from codelet.context.reminders.sources import Environment
 from codelet.prompt import GIT_CHANGES
 from tests.support import repo as repositories
@@ -106,12 +106,9 @@ async def test_many_changes_are_bounded_in_size(tmp_path: Path):
 def test_a_listing_that_was_cut_says_that_there_is_more():
     entries = [b"# branch.oid abc", b"# branch.head main"]
     entries += [b"1 .M N... 100644 100644 100644 a b file%d.txt" % number for number in range(30)]
-    whole = parse_status(b"\0".join(entries) + b"\0")
-    assert (len(whole.changes), whole.more) == (20, 10)
-    assert describe(whole).endswith("\n… and 10 more")
-    cut = parse_status(b"\0".join(entries)[:-3], complete=False)
-    assert describe(cut).endswith("\n… and 9+ more")
-    assert parse_status(b"1 .M N...\x002 R. x\0u\0").changes == [], "entries that are cut short are passed over"
+    assert describe(b"\0".join(entries) + b"\0").endswith("\n… and 10 more")
+    assert describe(b"\0".join(entries)[:-3], complete=False).endswith("\n… and 9+ more")
+    assert describe(b"1 .M N...\x002 R. x\0u\0").endswith("clean"), "entries that are cut short are passed over"
 
 
 async def test_the_environment_has_a_date_and_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -57,14 +57,6 @@ def test_an_empty_claude_md_hides_no_agents_md(tree: Path, empty: str):
     assert "Never deploy." in (Instructions(tree).text() or "")
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])
-def test_a_file_in_utf_16_is_read(tree: Path, encoding: str):
-    mark = b"\xfe\xff" if encoding == "utf-16-be" else b""
-    (tree / "CLAUDE.md").write_bytes(mark + "Nie veröffentlichen.".encode(encoding))
-    told = Instructions(tree).text() or ""
-    assert "\n\nNie veröffentlichen." in told
-
-
 def test_user_root_and_the_folders_down_to_the_workspace_in_order(tree: Path, home: Path):
     repositories.write(home, {".claude/CLAUDE.md": "the user's"})
     repositories.write(
@@ -163,8 +155,6 @@ BLOCKS = {
     "other fence inside": "~~~~ text\n```\n~~~\n@b.md\n~~~~\n",
     "fence in a list": "- item\n  ```sh\n  @b.md\n  ```\n",
     "no end": "```\n@b.md\n",
-    "indented": "Run this:\n\n    cat\n    @b.md\n\n    @b.md\n\nand\n",
-    "tab": "\t@b.md\nand\n",
     "comment": "<!-- see @b.md here -->\n",
     "long comment": "text <!-- one\n\n    two\n\n@b.md\n-->\n",
 }

@@ -39,13 +39,9 @@ def remarks(workspace: Path, **files: str | bytes) -> list[str]:
     [
         ({"CLAUDE": "word " * 20_000}, "CLAUDE.md", "40,000"),
         ({"CLAUDE": "@a.md @b.md", "a": "a " * 19_000, "b": "b " * 22_000}, "b.md", "40,000"),
-        ({"CLAUDE": ""}, "CLAUDE.md", "empty"),
-        ({"CLAUDE": " \n", "AGENTS": "Rule"}, "CLAUDE.md", "AGENTS.md"),
-        ({"CLAUDE": "", "AGENTS": ""}, "AGENTS.md", "empty"),
         ({"CLAUDE": "Größe".encode("latin-1")}, "CLAUDE.md", "UTF-8"),
-        ({"CLAUDE": b"\xff\xfeR\x00\x00\xd8"}, "CLAUDE.md", "UTF-8"),
     ],
-    ids=["long", "import", "empty", "hidden", "both-empty", "latin-1", "utf-16"],
+    ids=["long", "import", "latin-1"],
 )
 def test_a_file_that_is_not_sent_whole_is_named_once(
     workspace: Path, files: dict[str, str | bytes], named: str, word: str
@@ -59,7 +55,7 @@ def test_what_is_beyond_the_total_is_named(workspace: Path) -> None:
     assert any("80,000" in each for each in remarks(workspace, **files))
 
 
-@pytest.mark.parametrize("text", ["Rule", "é" * 39_990, "\ufeffRule", "Rule".encode("utf-16")])
+@pytest.mark.parametrize("text", ["Rule", "é" * 39_990, "\ufeffRule"])
 def test_a_file_that_is_sent_whole_is_not_named(workspace: Path, text: str | bytes) -> None:
     assert remarks(workspace, CLAUDE=text) == []
 

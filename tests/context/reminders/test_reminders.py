@@ -129,13 +129,13 @@ async def test_a_git_that_hangs_is_waited_for_in_one_turn_and_asked_on_until_it_
     status = GitStatus(repo)
     with Neighbour() as clock:
         await status.begin()
-    assert clock.passed < 3, "the question for less shares the two seconds of the first one"
+    assert clock.passed < 3, "it waits two seconds"
     slow = await status.text()
     assert slow is not None and slow.startswith("not known: git took too long")
     waited_for = watched_git.calls
     await status.begin()
     assert await status.text() == slow
-    assert watched_git.calls <= waited_for + 1, "a turn that waits asks twice: the second time without new files"
+    assert watched_git.calls <= waited_for + 1, "one question a turn"
     watched_git.release()
     while await status.text() == slow:
         await status.begin()
