@@ -31,7 +31,7 @@ _USUAL, _MOST, _TURNS, _REST, _LEAST_TEXT = 35, 80, 60, 10, 5
 _OLD, _FAR, _TURNS_OF_SIZE = 35, 85, 75
 # Newest turns up to this size stay whole; larger ones are shortened.
 _LARGE_TURNS, _LEAST = 10_000, 500
-_SIZE = re.compile(r"(\d{1,12}(?:[.,]\d{1,9})?)(%|[kKmM]?)(?=\s|\Z)")
+_SIZE = re.compile(r"(\d{1,12}(?:,\d{3}|\.\d{1,9})?)(%|[kKmM]?)(?=\s|\Z)")
 _LEAST_BARE = 1_000
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
 
@@ -57,18 +57,16 @@ def parsed(argument: str) -> tuple[Size | None, str]:
     Raises ValueError for a size of nothing, all, or more.
     """
     found = _SIZE.match(argument)
-    number, unit = (found[1], found[2].lower()) if found else ("", "")
-    if found is None or (not unit and float(number.replace(",", "")) < _LEAST_BARE):
+    number = float(found[1].replace(",", "")) if found else 0.0
+    unit = found[2].lower() if found else ""
+    if found is None or (not unit and number < _LEAST_BARE):
         return None, argument.strip()  # "3 rules must stay" is an instruction
     instruction = argument[found.end() :].strip()
     if unit == "%":
-        percent = float(number.replace(",", "."))
-        if not 0 < percent < 100:
+        if not 0 < number < 100:
             raise ValueError("name a share between 0% and 100% of what the next request has now")
-        return Size(percent=percent), instruction
-    grouped = "," in number and len(number.rpartition(",")[2]) == 3 and not unit  # 20,000
-    tokens = int(float(number.replace(",", "" if grouped else ".")) * _UNITS[unit])
-    if tokens <= 0:
+        return Size(percent=number), instruction
+    if (tokens := int(number * _UNITS[unit])) <= 0:
         raise ValueError("name a size of at least one token")
     return Size(tokens=tokens), instruction
 
@@ -90,60 +88,50 @@ def conversation_targets(
     shares = Shares.of(window.budget.limit, options.shares)
     # With the usual shares the newest turns come first, whatever earlier ones then have left.
     context = None if options.shares == tuple(CATEGORIES.values()) else shares.share("context")
-    found = _targets(parts, window, options, reason, size, context)
+    found = _usual_targets(parts, window, options, context, overflow=reason == "overflow")
+    total = sum(map(window.estimate, parts.body))
+    if reason == "entries":
+        found = [target.replace(size=min(target.size, total)) for target in found]
+    elif size is not None:
+        found = _named_target(parts, window, size, total)
+    elif reason == "asked" and not (found and 100 * found[0].size <= _FAR * total):
+        segments = sum(kind_of(message) == "segment" for message in parts.body)
+        count = newest_messages(parts.body, options.keep_last) if options.keep_last else 0
+        newest = parts.body[max(segments, len(parts.body) - count) :]
+        turns = sum(kind_of(message) == "prompt" for message in newest)
+        smaller = smaller_size(total, sum(map(window.estimate, newest)), turns)
+        wanted = min([smaller, *(target.size for target in found[:1])])
+        larger = [target for target in found if smaller < target.size < total]
+        found = [SizeTarget(size=wanted, whole=wanted * 95 // 100, unseen=wanted * 95 // 100), *larger]
     return [target.replace(history=shares.share("history"), context=context) for target in found]
 
 
-def _targets(
-    parts: Parts,
-    window: ContextWindow,
-    options: CompactionOptions,
-    reason: Reason,
-    size: Size | None,
-    context: int | None,
-) -> list[SizeTarget]:
-    usual = _usual_targets(parts, window, options, context, overflow=reason == "overflow")
-    total = sum(map(window.estimate, parts.body))
-    if reason == "entries":
-        return [target.replace(size=min(target.size, total)) for target in usual]
-    if reason != "asked" or (size is None and usual and 100 * usual[0].size <= _FAR * total):
-        return usual
+def _named_target(parts: Parts, window: ContextWindow, size: Size, total: int) -> list[SizeTarget]:
+    """Return the target for a size that the user named, for a conversation of `total` tokens."""
     now, beside = window.size(parts), window.beside(parts)
-    if size is not None:
-        if (wanted := size.of(now)) >= now:
-            raise NothingToCompact(f"the next request has {now:,} tokens already, {wanted:,} were asked for")
-        # The estimate may be off: take the conversation's share of the error.
-        wanted = wanted * min(beside + total, now) // max(1, now) - beside
-        whole = wanted * _TURNS_OF_SIZE // 100
-        return [SizeTarget(size=wanted, whole=whole, unseen=whole)] if wanted > 0 else []
-    start = next((place for place, message in enumerate(parts.body) if kind_of(message) != "segment"), len(parts.body))
-    count = newest_messages(parts.body, options.keep_last) if options.keep_last else 0
-    newest = parts.body[max(start, len(parts.body) - count) :]
-    turns = sum(kind_of(message) == "prompt" for message in newest)
-    smaller = smaller_size(total, sum(map(window.estimate, newest)), turns, beside)
-    wanted = min([smaller, *(target.size for target in usual[:1])])
-    whole = wanted * 95 // 100
-    larger = [target for target in usual if smaller < target.size < total]
-    return [SizeTarget(size=wanted, whole=whole, unseen=whole), *larger]
+    if (wanted := size.of(now)) >= now:
+        raise NothingToCompact(f"the next request has {now:,} tokens already, {wanted:,} were asked for")
+    # The estimate may be off: take the conversation's share of the error.
+    wanted = wanted * min(beside + total, now) // max(1, now) - beside
+    whole = wanted * _TURNS_OF_SIZE // 100
+    return [SizeTarget(size=wanted, whole=whole, unseen=whole)] if wanted > 0 else []
 
 
-def smaller_size(body: int, newest: int, turns: int, beside: int) -> int:
+def smaller_size(body: int, newest: int, turns: int) -> int:
     """Return the size by hand of a conversation of `body` tokens, of which the newest `turns` have `newest`.
 
-    `beside` are the tokens next to it. Raises NothingToCompact.
+    Raises NothingToCompact.
     """
     old = body - newest
     if 4 * old >= body and old > 2 * _LEAST:
         return newest + max(_LEAST, old * _OLD // 100)
     if newest > _LARGE_TURNS:
         return body * _OLD // 100
-    rest = f"system prompt, tools and reminders take {beside:,}"
     if body == 0:
-        raise NothingToCompact(f"there is no conversation yet; {rest} tokens")
+        raise NothingToCompact("there is no conversation yet")
     which, stay = ("newest turn", "stays") if turns == 1 else (f"newest {turns} turns", "stay")
     hint = "; `/compact 50%` shortens them too" if newest > 4 * _LEAST else ""
-    older = f"{old:,} tokens are older: too few to summarize" if old else "nothing is older"
-    raise NothingToCompact(f"the {which} ({newest:,} tokens) {stay} verbatim, {older}{hint}; {rest}")
+    raise NothingToCompact(f"the {which} ({newest:,} tokens) {stay} verbatim, and little is older ({old:,}){hint}")
 
 
 def _usual_targets(

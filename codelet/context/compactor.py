@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from codelet import events
 from codelet.context.tokens.budget import BudgetExceeded, CompactionOptions, Reason, Shares, had_effect, pays_after
-from codelet.context.window import ContextWindow, NarrativeWriter
+from codelet.context.window import ContextWindow, Measurement, NarrativeWriter
 from codelet.errors import UsageError
 from codelet.messages import Message, kind_of, newest_messages, unpaired
 from codelet.record import Newest, Record
@@ -31,12 +31,16 @@ _LEAST_ENTRIES = 10
 
 
 class _Undo(Record):
-    """The conversation before and after a rewrite, its kind, and the entries that a drop took from the archive."""
+    """The conversation before and after a rewrite, its kind, and the entries that a drop took from the archive.
+
+    `measurement` is the window's of the list before.
+    """
 
     before: list[Message]
     after: list[Message]
     what: str = "compaction"
     taken: tuple[Archived, ...] = ()
+    measurement: Measurement | None = None
 
 
 class CompactionPreview(Record):
@@ -110,8 +114,8 @@ class Compactor:
         """A shortener for the current options, archive, and records."""
         from codelet.context.shortener import Shortener
 
-        conversation = self._conversation
-        return Shortener(self._window, self.options, self._pins, self._archive, self.held, conversation.calls)
+        records = {record.id: record for record in self._conversation.calls}
+        return Shortener(self._window, self.options, self._pins, self._archive, self.held, records)
 
     def new_turn(self) -> None:
         """Allow automatic compaction again at a new prompt."""
@@ -224,6 +228,8 @@ class Compactor:
                 self._pins.undone(last.before, last.after, conversation.body)
                 for entry in last.taken:
                     self.archive.restore(entry.id, entry.turn, entry.message)
+                if last.measurement is not None and len(body) == len(last.after):
+                    self._window.restore(last.measurement)  # the list that it measured returns
                 return events.Compaction(
                     phase="undone", reason="asked", before=before, after=self._window.size(conversation), note=last.what
                 )
@@ -335,13 +341,14 @@ class Compactor:
         new = cast("list[Message]", made.messages)
         if not self._conversation.same_body(body):
             return "the list changed in the meantime"
+        measurement = self._window.measurement()
         if self.reform is not None:
             new = self.reform(new)
         if plain.same_body(new):
             return "a summary would make nothing in it smaller"
         if made.report.after > made.report.target or unpaired(new):
             return "the result was not valid"
-        self._undo.append(_Undo(body, new))
+        self._undo.append(_Undo(body, new, measurement=measurement))
         self._keep(list(plain.body), made.report)
         self.report = made.report
         self.count += 1

@@ -22,6 +22,10 @@ _LEAST_DOUBTED = 4_000
 """Tokens below which a report is always believed: such a list fits any window, even if the report is wrong."""
 
 
+Measurement = tuple[Budget, Usage | None, float, int, int]
+"""A window's knowledge of a list: budget, last report and its time, the number of counted messages, tokens since."""
+
+
 class ContextWindow:
     """Measures one message list. `fixed` is the plain estimate of system prompt and tools in tokens.
 
@@ -80,6 +84,16 @@ class ContextWindow:
     def rewritten(self, parts: Parts) -> int:
         """P of the next request if the list became `parts`: an estimate, as reports are void then."""
         return self._estimator.scaled(self.fixed + _plain(parts.messages) + _plain(parts.tail))
+
+    def measurement(self) -> Measurement:
+        """Return what is known of the list, for `restore` if the same list returns."""
+        return self.budget, self._last, self._reported_at, self._settled, self._since
+
+    def restore(self, known: Measurement) -> None:
+        """Restore the measurement of a list that returned; one for another model is void."""
+        self.forget()
+        if known[0] is self.budget:
+            _, self._last, self._reported_at, self._settled, self._since = known
 
     @property
     def cached(self) -> int:

@@ -168,9 +168,9 @@ def test_what_comes_before_the_newest_turns_is_made_smaller_or_else_these_are_wh
     body: int, newest: int, size: int | None
 ):
     if size is not None:
-        assert smaller_size(body, newest, 3, 900) == size
+        assert smaller_size(body, newest, 3) == size
         return
     with pytest.raises(NothingToCompact) as caught:
-        smaller_size(body, newest, 3, 900)
-    assert f"{newest or 900:,}" in str(caught.value)
+        smaller_size(body, newest, 3)
+    assert not newest or f"{newest:,}" in str(caught.value)
     assert ("`/compact 50%`" in str(caught.value)) is (newest > 2_000)

@@ -196,7 +196,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def the_window_counts_what_it_would_count_anew(self) -> None:
         window = self.session.window
-        if window.cold:
+        if window.measurement()[1] is None:
             sent = self.session.conversation.sent()
             sizes = sum(map(window.estimate, sent))
             assert abs(self.session.size - window.fixed_size - sizes) <= 2 + len(sent)

@@ -29,7 +29,8 @@ _TOTAL_LIMIT = 80_000
 _IMPORT_DEPTH = 5
 # An import; or what has none: fenced code, a span of code, a comment.
 _IMPORT = (
-    r"(?ms)^[ \t]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)|`[^`\n]*`|<!--.*?(?:-->|\Z)|"
+    r"(?ms)^[ \t]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)|"
+    r"`[^`\n]*`|<!--.*?(?:-->|\Z)|"
     r"(?:^|(?<=\s))@(?P<path>(?:~/|(?:\.{1,2}/)*|/)\w(?:[\w./-]*[\w/-])?)"
 )
 

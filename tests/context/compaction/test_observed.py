@@ -58,7 +58,7 @@ def test_rows_are_read_back_as_they_were_written():
     ]
     found = observations_in(rows)
     assert [(one.turn, one.kind) for one in found] == [(7, "ran"), (8, "committed"), (9, "done"), (3, "wrote")]
-    assert found[0].failed and state_lines(found, set(), 2_000)[0] == rows
+    assert found[0].good is False and state_lines(found, set(), 2_000)[0] == rows
 
 
 @pytest.mark.parametrize(
