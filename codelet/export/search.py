@@ -1,4 +1,4 @@
-"""Full-text search over sessions and files of facts, in an index that is built in memory and gone with its owner.
+"""Full-text search over sessions, in an index that is built in memory and gone with its owner.
 
 `SessionSearch` is what `--memory DIR|URL` lets a session search. Everything is read through the checks of an import,
 without its secrets: at the first search, and again if it has changed since. Nothing is written.
@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelet.errors import CodeletError, ExportError, UsageError
+from codelet.errors import ExportError, UsageError
 from codelet.export.decode import from_json
 from codelet.export.document import Document
 from codelet.export.live import default_mask
-from codelet.export.store_target import is_url, open_place
-from codelet.extensions.services import facts_in, text_search
+from codelet.export.store_target import open_place
+from codelet.extensions.services import text_search
 from codelet.messages import Message, kind_of
 from codelet.record import Record
 
@@ -121,27 +121,6 @@ class Index:
         return [Passage(session=session, place=place, excerpt=excerpt) for session, place, excerpt in rows]
 
 
-def files_of_facts(folder: str) -> Iterator[tuple[Path, list[tuple[str, str]] | CodeletError]]:
-    """The files of facts in a folder, each with its texts behind what they are, or what is wrong with it."""
-    for path in sorted(Path(folder).iterdir()):
-        if not _begins_as_a_database(path):
-            continue
-        try:
-            yield path, [("fact", text) for text in facts_in(path)]
-        except CodeletError as error:
-            yield path, error
-
-
-def _begins_as_a_database(path: Path) -> bool:
-    try:
-        if not path.is_file():
-            return False
-        with path.open("rb") as file:
-            return file.read(16) == b"SQLite format 3\0"
-    except OSError:
-        return False
-
-
 def _pieces(text: str) -> Iterator[str]:
     """The beginning of a text in pieces of whole words."""
     yield from textwrap.wrap(text[: _PIECE * _MOST_PIECES], _PIECE, break_on_hyphens=False)[:_MOST_PIECES]
@@ -193,7 +172,6 @@ class SessionSearch:
         self, place: str, *, raw: bool = False, model: Path | None = None, most_sessions: int = _MOST_SESSIONS
     ) -> None:
         self._store = open_place(place)
-        self._folder = None if is_url(place) else place
         self._mask = default_mask(raw=raw)
         self._model = model
         self._most_sessions = most_sessions
@@ -249,11 +227,6 @@ class SessionSearch:
             if self._read.get(name) != state:
                 index.put(name, self._texts(name))
                 self._read[name] = state
-        for path, texts in files_of_facts(self._folder) if self._folder is not None else ():
-            if isinstance(texts, CodeletError):
-                self.passed_over.append(str(texts))
-            else:
-                index.put(path.name, [(place, self._covered(text)) for place, text in texts])
 
     def _texts(self, name: str) -> list[tuple[str, str]]:
         """Return the texts of one session without secrets; empty if it is not an export."""

@@ -35,7 +35,6 @@ __all__ = [
     "asking",
     "background_tasks",
     "export_keys",
-    "facts_in",
     "file_history",
     "history_guard",
     "is_planning",
@@ -45,7 +44,6 @@ __all__ = [
     "profile_places",
     "read_checkers",
     "read_hooks",
-    "search_by_meaning",
     "text_search",
 ]
 
@@ -123,13 +121,6 @@ def mcp_servers(settings: ExtensionSettings, workspace: Path) -> Mcp:
     return Mcp.of(settings, workspace)
 
 
-def facts_in(path: Path) -> list[str]:
-    """Return the statements in a file of facts, without changing it. Raises CodeletError."""
-    from codelet.extensions.memory.fact_file import read_facts
-
-    return [fact.shown for fact in read_facts(path)]
-
-
 def read_hooks(value: object) -> tuple[Hook, ...]:
     """Return the hooks in a table of events, or in the JSON file of that name. Raises ValueError."""
     from codelet.extensions.hooks.hook_file import hooks_from, hooks_in_file
@@ -142,13 +133,6 @@ def read_checkers(value: object) -> tuple[Checker, ...]:
     from codelet.extensions.diagnostics.checker import checkers_from
 
     return checkers_from(value)
-
-
-def search_by_meaning(model: Path | None) -> str | None:
-    """Return the name of the model for the search by meaning, or None. Raises CodeletError."""
-    from codelet.extensions.memory.fact_search import search_module
-
-    return search_module().checked(model)
 
 
 def text_search(texts: TextSource, model: Path | None) -> TextSearch | None:

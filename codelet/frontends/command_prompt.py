@@ -1,8 +1,7 @@
-"""/commands outside the REPL: with -p, in an editor, and on a plain terminal."""
+"""/commands outside the REPL: with -p, and in an editor."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
@@ -92,8 +91,7 @@ async def run_command(
     if command.prompts:
         return await session.run_command(command.name, argument)
     if command.show is None:
-        place = "a terminal other than TERM=dumb" if os.environ.get("TERM") == "dumb" else "a terminal"
-        raise UsageError(f"/{command.name} needs the full REPL: run codelet in {place}")
+        raise UsageError(f"/{command.name} needs the full REPL: run codelet in a terminal")
     if piped:
         raise UsageError(f"/{command.name} takes nothing from a pipe")
     return _shown(command, session, argument, kept=kept)

@@ -65,7 +65,7 @@ COMMANDS = {
     "mcp": "check the MCP servers in your settings",
     "review": "review a change before a push or in CI",
     "acp": "serve an editor over the Agent Client Protocol",
-    "completion": "print a completion script for a shell, or the man page",
+    "completion": "print a completion script for a shell",
 }
 """The commands, and the line of each in the help."""
 

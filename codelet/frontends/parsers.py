@@ -15,14 +15,8 @@ from codelet.settings import GROUPS, SETTINGS
 from codelet.system.text.typed import whole_number
 
 _EPILOG = """\
-rarely needed options: codelet completion man | man -l -
 exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomplete,
 6 a tool needed permission and no one could be asked, 70 a bug, 130/143/129 stopped by a signal"""
-_RARE = (
-    "compact-entries keep-last narrative handoff export-every export-archive snapshots reminders environment "
-    "transport sandbox-sockets log-level debug-requests"
-).split()
-"""Options that the help page leaves to the man page."""
 _OF_A_REVIEW = "model fallback_model api_base transport window max_tokens max_cost allow_unknown_cost timeout".split()
 
 
@@ -65,16 +59,13 @@ def print_help(name: str | None) -> None:
         meant = did_you_mean(name, known, "codelet help {}") or f"; there are {', '.join(known)}"
         raise UsageError(f"there is no help on {name!r}{meant}")
     parser = command_parser(name) if name else build_parser()
-    for action in () if name else parser._actions:
-        if any(option.removeprefix("--") in _RARE for option in action.option_strings):
-            action.help = argparse.SUPPRESS
     if not name:
         parser.epilog = f"{_EPILOG}\npages (codelet help TOPIC): {', '.join(topics())}"
     parser.print_help()
 
 
 def print_completion(form: str) -> None:
-    """Print a shell's completion script, or the man page."""
+    """Print a shell's completion script."""
     from codelet.frontends.commands.shell_completion import completion_text
 
     print(completion_text(form, build_parser(COMMANDS)), end="")

@@ -87,6 +87,9 @@ class RequiredAnswer:
     def _check(self, kind: Any) -> None:
         """Raise UsageError with the place of an error in the schema."""
         from jsonschema.exceptions import SchemaError
+        from jsonschema_specifications import REGISTRY
+        from referencing.exceptions import Unresolvable
+        from referencing.jsonschema import DRAFT202012
 
         try:
             kind.check_schema(self.schema, format_checker=kind.FORMAT_CHECKER)
@@ -94,13 +97,13 @@ class RequiredAnswer:
             raise UsageError(f"{self._source}: {error.json_path}: {_short(error.message)}") from None
         except RecursionError:
             raise UsageError(f"{self._source}: it is nested too deeply") from None
+        resolver = REGISTRY.resolver_with_root(DRAFT202012.create_resource(self.schema))
         for place, reference in _references(self.schema, "$"):
-            if not reference.startswith("#"):
-                raise UsageError(
-                    f"{self._source}: {place}: {reference!r} is outside the schema, and nothing is fetched"
-                )
-            if reference.startswith("#/") and not _stands_in(self.schema, reference):
-                raise UsageError(f"{self._source}: {place}: {reference!r} leads to nothing in the schema")
+            try:
+                resolver.lookup(reference)
+            except (Unresolvable, ValueError):
+                told = f"{place}: {reference!r} leads to nothing in the schema, and nothing is fetched"
+                raise UsageError(f"{self._source}: {told}") from None
 
 
 class _TooLong(Exception):
@@ -173,20 +176,6 @@ def _references(schema: object, place: str) -> Iterator[tuple[str, str]]:
     for name, part in schema.items():
         if name not in ("const", "enum", "default", "examples"):
             yield from _references(part, f"{place}.{name}")
-
-
-def _stands_in(schema: object, reference: str) -> bool:
-    from urllib.parse import unquote
-
-    for step in unquote(reference).removeprefix("#/").split("/"):
-        name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(schema, list) and name.isdigit() and int(name) < len(schema):
-            schema = schema[int(name)]
-        elif isinstance(schema, dict) and name in schema:
-            schema = schema[name]
-        else:
-            return False
-    return True
 
 
 def _short(problem: object) -> str:

@@ -331,7 +331,7 @@ class Session:
                 yield each
         finally:
             try:
-                await self.upkeep.after_turn()
+                await self.upkeep.renewal.stop()
             finally:
                 self.models.end_turn()
                 self._turn_in_hand.is_over()
@@ -389,7 +389,7 @@ class Session:
                 ending.callback(end_supervisor)
             ending.callback(self.meter.leave_shared)
             ending.push_async_callback(self.models.close)
-            ending.push_async_callback(self.upkeep.close)
+            ending.push_async_callback(self.upkeep.server.close)
             for each in self.extensions:
                 ending.push_async_callback(end_extension, each)
 

@@ -109,7 +109,7 @@ class TurnState:
 
     def end(self, reason: events.EndReason, error: str | None = None) -> list[events.Event]:
         """The turn's last events."""
-        return [*self.handoffs(), events.TurnEnd(reason, self.steps, self.usage, error, self.upkeep.cut)]
+        return [*self.handoffs(), events.TurnEnd(reason, self.steps, self.usage, error, self.upkeep.entry.cut)]
 
     def end_early(self, error: BaseException) -> list[events.Event]:
         """Leave a valid list that says what happened: partial text kept, open calls answered. The turn's last events.
@@ -132,7 +132,7 @@ class TurnState:
             case asyncio.CancelledError():
                 return [receipt, *self.end("interrupted")]
             case LimitReached():
-                self.upkeep.take_server_facts()
+                self.upkeep.server.take()
                 return self.end("limit", reason)
             case Exception():
                 return self.end("failed", reason)
@@ -244,7 +244,7 @@ async def run_steps(turn: TurnState) -> AsyncGenerator[events.Event, None]:
                 async for event in results:
                     yield event
             _after_calls(turn, turn.calls)
-    await upkeep.ask_settled()
+    await upkeep.server.settle()
     await upkeep.between_turns()
     for event in turn.end("done"):
         yield event
@@ -283,9 +283,9 @@ def after_failure(turn: TurnState, error: ProviderError) -> _Next:
     turn.models.worked()  # it took the request in: a probe is over
     if turn.attempts.too_long:
         raise error
-    if not turn.upkeep.overflowed(error):
+    if not turn.upkeep.server.refused(error):
         return "again", ()
-    if not turn.upkeep.may_compact:
+    if not turn.upkeep.compactor.options.automatic:
         why = f"{error}; compaction is off (--compact auto)"
         raise ProviderError(why, status=error.status, overflow=True) from error
     turn.attempts.too_long = True
@@ -323,7 +323,7 @@ def _after_calls(turn: TurnState, calls: CallRunner) -> None:
     turn.calls = None
     turn.attempts.as_text = False
     if calls.changed:
-        turn.upkeep.after_calls()
+        turn.upkeep.renewal.changed()
     turn.attempts.unusable = turn.attempts.unusable + 1 if calls.all_unusable else 0
     if turn.attempts.unusable >= _UNUSABLE_STEPS:
         raise LimitReached(

@@ -11,9 +11,9 @@ from codelet import events, prompt
 from codelet.context import Compactor, ContextWindow, Entry, Renewal
 from codelet.context.tokens import estimate_text
 from codelet.conversation import Conversation
-from codelet.errors import CodeletError, ProviderError
+from codelet.errors import CodeletError
 from codelet.extensions.base import Extension, offered_by
-from codelet.loop.models import Models
+from codelet.loop.models import AskedServer, Models
 from codelet.loop.toolbox import Toolbox
 from codelet.messages import Message, user
 from codelet.providers.protocol import Request
@@ -22,14 +22,10 @@ from codelet.tools.tool import Tool
 from codelet.zones import Placement, PlacementChoice
 
 if TYPE_CHECKING:
-    from codelet.loop.asked_server import AskedServer
     from codelet.loop.required_answer import RequiredAnswer
 
 _SMALL_WINDOW = 4_000
 """Tokens that any model takes: a longer first request waits until the server has said how much it takes."""
-
-_ANSWER_WAIT = 1.0
-"""Seconds for which a request waits at most for what the server says of the model."""
 
 _SILENT_WAIT = 0.5
 """Seconds that the first request waits for extensions before a notice."""
@@ -41,7 +37,7 @@ class Upkeep:
     `system` is the system prompt; `window.fixed` follows from it and from the tools. `steering` hands over prompts that
     the user typed for the running turn; `required` is the schema that the final answer has to meet, which the system
     prompt contains; `schema` is only sent, and not checked. `unseen` says that no part of an answer is shown before it
-    is whole, so that it can be requested again. `server` is the reply of the model's server, once `ask_server` got it.
+    is whole, so that it can be requested again. `server` asks the model's server.
     `placement` says where changing reminders go. `patience` is for how many seconds the first request waits for what
     extensions prepare.
     """
@@ -63,7 +59,7 @@ class Upkeep:
     ) -> None:
         self.system = system
         self._placement = placement
-        self.server: AskedServer | None = None
+        self.server = AskedServer(models, toolbox)
         self._models = models
         self._begin_turn = begin_turn
         self.steering: Callable[[], Sequence[str]] | None = None
@@ -75,9 +71,9 @@ class Upkeep:
         self._conversation = conversation
         self._window = window
         self._toolbox = toolbox
-        self._compactor = compactor
-        self._entry = entry
-        self._renewal = renewal
+        self.compactor = compactor
+        self.entry = entry
+        self.renewal = renewal
         self._extensions = extensions
         window.fixed = self.fixed_size
 
@@ -85,16 +81,6 @@ class Upkeep:
     def fixed_size(self) -> int:
         """The plain estimate of system prompt and tools in tokens."""
         return estimate_text(self.system) + estimate_text(str(self._toolbox.schemas))
-
-    @property
-    def may_compact(self) -> bool:
-        """Return whether an overflow may be answered by a compaction."""
-        return self._compactor.options.automatic
-
-    @property
-    def cut(self) -> tuple[events.Cut, ...]:
-        """Return what of the user's input was not sent whole."""
-        return self._entry.cut
 
     def request(self, messages: Sequence[Message] | None = None, max_output: int | None = None) -> Request:
         """Return the next request, or one with other messages."""
@@ -133,7 +119,7 @@ class Upkeep:
         for tool in offered_by(self._extensions):
             if self._toolbox.known.get(tool.name, tool) is not tool:
                 self.add_tool(tool)
-        for event in await self._renewal.for_turn():
+        for event in await self.renewal.for_turn():
             yield event
 
     async def _prepare(self) -> AsyncGenerator[events.Event, None]:
@@ -181,27 +167,27 @@ class Upkeep:
         """Make the list fit and renew the volatile reminders. `overflow`: the provider said that it was too long."""
         self._ask_before_long()
         self._conversation.placement = self._reminders_go  # the step before may have shown that the model needs another
-        await self.ask_settled()
-        self._entry.fit()
-        reason = "overflow" if overflow else self._compactor.due()
-        if reason in ("overflow", "hard") and self._entry.shrink():
+        await self.server.settle()
+        self.entry.fit()
+        reason = "overflow" if overflow else self.compactor.due()
+        if reason in ("overflow", "hard") and self.entry.shrink():
             reason = None
-        while self._entry.reduced:
+        while self.entry.reduced:
             size = self._window.size(self._conversation)
             yield events.Compaction(
-                phase="reduced", reason="entry", before=size, after=size, note=self._entry.reduced.pop(0)
+                phase="reduced", reason="entry", before=size, after=size, note=self.entry.reduced.pop(0)
             )
         self._window.settle(self._conversation)
         if reason is not None:
-            async with aclosing(self._compactor.run(reason)) as steps:
+            async with aclosing(self.compactor.run(reason)) as steps:
                 async for event in steps:
                     yield event
         for tool in offered_by(self._extensions):
             if tool.name not in self._toolbox.known:
                 self.add_tool(tool)
-        for event in await self._renewal.for_step():
+        for event in await self.renewal.for_step():
             yield event
-        self._renewal.ledger.count(self._conversation)
+        self.renewal.ledger.count(self._conversation)
 
     @property
     def _reminders_go(self) -> Placement:
@@ -212,31 +198,14 @@ class Upkeep:
 
     def answering(self) -> None:
         """The provider has begun to answer, so that it was sent the list."""
-        self._entry.sent()
-        self._renewal.sent()
-        self.ask_server()
-
-    def ask_server(self) -> None:
-        """Begin to ask the server for what the list of models does not tell, once for each model; no one waits."""
-        from codelet.loop.asked_server import AskedServer
-
-        self.server = self.server or AskedServer(self._models, self._toolbox)
+        self.entry.sent()
+        self.renewal.sent()
         self.server.begin()
 
     def _ask_before_long(self) -> None:
         """Ask the server before a long first request, which it might cut silently."""
-        if self.server is None and self._window.size(self._conversation) > _SMALL_WINDOW:
-            self.ask_server()
-
-    async def ask_settled(self) -> None:
-        """Use what the server has said of the model; wait a moment for it."""
-        if self.server is not None:
-            await self.server.settle(_ANSWER_WAIT)
-
-    def take_server_facts(self) -> None:
-        """Use what the server has said of the model by now."""
-        if self.server is not None:
-            self.server.take()
+        if self._window.size(self._conversation) > _SMALL_WINDOW:
+            self.server.begin()
 
     async def goes_on(self, answer: str) -> bool:
         """Put into the list why the turn may not end with this answer; False if no extension says so."""
@@ -250,21 +219,3 @@ class Upkeep:
         """The turn is done, or a compaction by hand is: have extensions ask the user."""
         for each in self._extensions:
             await each.between_turns()
-
-    def overflowed(self, error: ProviderError) -> bool:
-        """Keep to the window that a refusal names. Return whether the list has to get shorter."""
-        self.ask_server()
-        return self.server is None or self.server.refused(error)
-
-    async def close(self) -> None:
-        """No one asks the server any more."""
-        if self.server is not None:
-            await self.server.close()
-
-    def after_calls(self) -> None:
-        """Look for changed files now, after calls that may have changed some."""
-        self._renewal.changed()
-
-    async def after_turn(self) -> None:
-        """The turn is over."""
-        await self._renewal.stop()

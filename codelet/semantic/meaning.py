@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Hashable, Sequence
 from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,17 +58,6 @@ def model_files(own: Path | None) -> ModelFiles | None:
         return None
     folder = Path(spec.submodule_search_locations[0])
     return ModelFiles(weights=folder / _WEIGHTS, tokenizer=folder / _TOKENIZER)
-
-
-def checked(own: Path | None) -> str | None:
-    """Return what finds texts by meaning here, once it has been tried; None if nothing is installed. Raises
-    CodeletError if it is broken.
-    """
-    files = model_files(own)
-    if files is None:
-        return None
-    Model(files).vectors(["a try"])
-    return str(own) if own is not None else f"wordllama {version('wordllama')}"
 
 
 class Model:

@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -272,9 +272,9 @@ class Parts(list[bytes]):
         super().__init__([b"ours"])
         self._path = path
 
-    def __getitem__(self, index: Any) -> Any:
+    def __iter__(self) -> Iterator[bytes]:
         self._path.write_bytes(b"theirs")
-        return super().__getitem__(index)
+        return super().__iter__()
 
 
 def test_what_somebody_else_makes_during_a_first_save_is_kept(tmp_path: Path) -> None:

@@ -125,14 +125,13 @@ async def test_who_the_list_of_models_knows_is_not_asked(tmp_path: Path):
     known, unknown = Asked("gpt-4o"), Asked("openai/house-1")
     session = Session(known, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
     window = session.window.budget.window
-    session.upkeep.ask_server()
-    assert session.upkeep.server is not None
-    await session.upkeep.ask_settled()
+    session.upkeep.server.begin()
+    await session.upkeep.server.settle()
     assert (known.times, session.window.budget.window) == (0, window)
     session.models.switch(unknown)
-    session.upkeep.ask_server()
-    session.upkeep.ask_server()
-    await session.upkeep.ask_settled()
+    session.upkeep.server.begin()
+    session.upkeep.server.begin()
+    await session.upkeep.server.settle()
     assert (unknown.times, session.window.budget.window) == (1, 50_000)
     assert session.window.budget.reserve == 2_000
     session.models.switch(known)
@@ -143,9 +142,9 @@ async def test_who_the_list_of_models_knows_is_not_asked(tmp_path: Path):
 async def test_what_is_said_of_a_model_that_was_left_meanwhile_does_not_count(tmp_path: Path):
     first, second = Asked("openai/house-1"), Asked("openai/house-2")
     session = Session(first, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
-    session.upkeep.ask_server()
+    session.upkeep.server.begin()
     session.models.switch(second)
-    await session.upkeep.ask_settled()
+    await session.upkeep.server.settle()
     assert session.window.budget.window == DEFAULT_WINDOW
     await session.close()
 
@@ -163,7 +162,7 @@ async def test_with_the_session_the_server_is_asked_no_more(tmp_path: Path):
 
     provider = Silent("openai/house-1")
     session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
-    session.upkeep.ask_server()
+    session.upkeep.server.begin()
     await asyncio.sleep(0)
     assert not provider.ended
     await session.close()
@@ -229,6 +228,6 @@ async def test_a_first_request_of_more_than_four_thousand_tokens_is_long(
 async def test_what_a_server_does_not_say_of_pictures_stays_as_it_was(tmp_path: Path):
     session = Session(Asked("openai/house-1"), workspace=tmp_path, policy=Policy(tmp_path), bare=True)
     session.meter.facts = session.models.facts.replace(images=True)
-    session.upkeep.ask_server()
-    await session.upkeep.ask_settled()
+    session.upkeep.server.begin()
+    await session.upkeep.server.settle()
     assert (session.window.budget.window, session.models.facts.images) == (50_000, True)

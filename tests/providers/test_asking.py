@@ -200,8 +200,8 @@ async def test_a_session_attaches_no_picture_for_a_server_that_takes_none(tmp_pa
     with RawServer(asked.handle) as server:
         other = open_provider("m", options(f"{server.base}/v1"))
         session.models.switch(other)
-        session.upkeep.ask_server()
-        await session.upkeep.ask_settled()
+        session.upkeep.server.begin()
+        await session.upkeep.server.settle()
     with pytest.raises(UsageError, match="--model"):
         await mentioned(session, "@a.png", person=TYPED)
     await other.close()

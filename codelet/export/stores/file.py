@@ -6,7 +6,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -15,8 +15,6 @@ from codelet.errors import ExportError, SaveConflict, StoreUnreachable
 from codelet.export.decode import MOST_BYTES
 from codelet.export.stores import lock
 from codelet.export.stores.store import Lease, Stored, StoredExport, lock_soon, write_problem
-
-_AT_ONCE = 512
 
 
 class FileStore:
@@ -73,15 +71,8 @@ class FileStore:
         # Our own last save counts too: it may have been in place already when it was reported as failed.
         if self.revision(name) not in (expected, self._placed.get(name, expected)):
             raise SaveConflict(f"{path}: another process changed it")
-        with _Temporary(path) as temporary:
-            revision = temporary.write(parts)
-            if expected is None and name not in self._placed:
-                temporary.link()
-            else:
-                temporary.rename()
-            self._placed[name] = revision
-            temporary.settle()
-        return revision
+        is_new = expected is None and name not in self._placed
+        return _place(path, parts, is_new=is_new, placed=lambda revision: self._placed.update({name: revision}))
 
     def save_beside(self, name: str, parts: Sequence[bytes]) -> str:
         """`NAME.conflict-N.json`, with the first N that is free."""
@@ -89,16 +80,9 @@ class FileStore:
         stem = name.removesuffix(".json")
         for number in count(1):
             sibling = path.with_name(f"{stem}.conflict-{number}.json")
-            if os.path.lexists(sibling):
-                continue
-            with _Temporary(sibling) as temporary:
-                temporary.write(parts)
-                try:
-                    temporary.link()
-                except SaveConflict:
-                    continue
-                temporary.settle()
-            return sibling.name
+            with suppress(SaveConflict):
+                _place(sibling, parts, is_new=True)
+                return sibling.name
         raise AssertionError
 
     def entries(self) -> list[StoredExport]:
@@ -135,96 +119,69 @@ class FileStore:
         return self.folder / name
 
 
-class _Temporary:
-    """A temporary file in the target's folder, which replaces the target once it is complete."""
+def _place(
+    target: Path, parts: Sequence[bytes], *, is_new: bool, placed: Callable[[str], object] = lambda revision: None
+) -> str:
+    """Write and sync a temporary file and give it the target's name; return its revision, which `placed` gets first.
 
-    def __init__(self, target: Path) -> None:
-        self._target = target
-        self._path = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-        self._descriptor = -1
-
-    def __enter__(self) -> _Temporary:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    Raises SaveConflict if the target is to be new and is not, and StoreUnreachable.
+    """
+    if sum(map(len, parts)) > MOST_BYTES:
+        raise StoreUnreachable(f"{target}: not saved: the session is larger than {MOST_BYTES >> 20} MiB")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    try:
         try:
-            self._descriptor = os.open(self._path, flags, 0o600)
-        except OSError as error:
-            raise self._failure(error) from None
-        return self
+            revision = _written(temporary, parts)
+            if is_new:
+                _link(temporary, target)
+            else:
+                temporary.rename(target)
+            placed(revision)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_folder(target.parent)
+    except FileExistsError:
+        raise SaveConflict(f"{target}: another process created it") from None
+    except OSError as error:
+        raise StoreUnreachable(f"{target}: not saved: {write_problem(error)}") from None
+    return revision
 
-    def __exit__(self, *_: object) -> None:
-        if self._descriptor >= 0:
-            with suppress(OSError):
-                os.close(self._descriptor)
-        with suppress(OSError):
-            self._path.unlink()
 
-    def write(self, parts: Sequence[bytes]) -> str:
-        """Write and sync the whole file; return its future revision."""
-        if sum(map(len, parts)) > MOST_BYTES:
-            raise StoreUnreachable(f"{self._target}: not saved: the session is larger than {MOST_BYTES >> 20} MiB")
-        descriptor, self._descriptor = self._descriptor, -1
-        try:
-            try:
-                for start in range(0, len(parts), _AT_ONCE):
-                    _write_all(descriptor, parts[start : start + _AT_ONCE])
-                os.fsync(descriptor)
-                return _revision(os.fstat(descriptor))
-            finally:
-                os.close(descriptor)  # some file systems report only here that there is no room
-        except OSError as error:
-            raise self._failure(error) from None
+def _written(path: Path, parts: Sequence[bytes]) -> str:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        file.writelines(parts)
+        file.flush()
+        os.fsync(file.fileno())
+        return _revision(os.fstat(file.fileno()))
 
-    def rename(self) -> None:
-        try:
-            self._path.rename(self._target)
-        except OSError as error:
-            raise self._failure(error) from None
 
-    def link(self) -> None:
-        """Take a place that must be free. Raises SaveConflict if it is not."""
-        try:
-            self._target.hardlink_to(self._path)
-        except FileExistsError:
-            raise SaveConflict(f"{self._target}: another process created it") from None
-        except OSError as error:
-            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
-                raise self._failure(error) from None
-            # A file system without hard links: the lock alone keeps others off.
-            if os.path.lexists(self._target):
-                raise SaveConflict(f"{self._target}: another process created it") from None
-            self.rename()
+def _link(temporary: Path, target: Path) -> None:
+    """Take a place that must be free. Raises FileExistsError if it is not."""
+    try:
+        target.hardlink_to(temporary)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+            raise
+        # A file system without hard links: the lock alone keeps others off.
+        if os.path.lexists(target):
+            raise FileExistsError from None
+        temporary.rename(target)
 
-    def settle(self) -> None:
-        try:
-            folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # some file systems cannot, and need not
-                raise self._failure(error) from None
 
-    def _failure(self, error: OSError) -> StoreUnreachable:
-        return StoreUnreachable(f"{self._target}: not saved: {write_problem(error)}")
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems cannot, and need not
+            raise
+    finally:
+        os.close(folder)
 
 
 def _opened(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)  # a pipe without a writer does not hold it up
-
-
-def _write_all(descriptor: int, parts: Sequence[bytes]) -> None:
-    """Write the parts in order; a write may take only some of them."""
-    waiting: Sequence[bytes] = parts
-    while waiting:
-        written = os.writev(descriptor, waiting)
-        whole = 0
-        while whole < len(waiting) and written >= len(waiting[whole]):
-            written -= len(waiting[whole])
-            whole += 1
-        waiting = waiting[whole:]
-        if written:
-            waiting = [waiting[0][written:], *waiting[1:]]
 
 
 def _revision(status: os.stat_result) -> str:

@@ -275,26 +275,6 @@ def terms_of(text: str) -> list[str]:
     return sorted(words_of(text), key=lambda word: (-len(word), word))[:_MOST_TERMS]
 
 
-def read_facts(path: Path) -> list[Fact]:
-    """Return the facts of a file, the newest first, without a write: in the state of the last `close`.
-
-    Raises CodeletError.
-    """
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise UsageError(f"{path}: is not a regular file")
-    with _told(path):
-        base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
-        try:
-            _harden(base)
-            _judge(base, path)
-            rows = base.execute(
-                f"SELECT {_ROW} FROM fact WHERE {_SOUND} ORDER BY made DESC, id DESC LIMIT {MOST_STORED}"
-            )
-            return [_stored(row).fact for row in rows]
-        finally:
-            base.close()
-
-
 def _harden(base: sqlite3.Connection) -> None:
     """Keep SQLite from running anything that a file contains."""
     base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)

@@ -1,6 +1,6 @@
 """A search besides the one by words, for facts and for passages of sessions: a table names its module.
 
-The module is imported once it is needed. It has the two functions of `SearchModule`; it is an extra, and no part of
+The module is imported once it is needed. It has the function of `SearchModule`; it is an extra, and no part of
 the memory.
 """
 
@@ -38,13 +38,10 @@ class TextSearch(Protocol):
 
 
 class SearchModule(Protocol):
-    """The functions of a search module."""
+    """The function of a search module."""
 
     def open_search(self, texts: TextSource, model: Path | None) -> TextSearch | None:
         """Return the search with the user's model, else with the one installed; None without. Raises UsageError."""
-
-    def checked(self, model: Path | None) -> str | None:
-        """Return what finds texts, once it has been tried; None if nothing is installed. Raises CodeletError."""
 
 
 def search_module(setting: str = "facts_model") -> SearchModule:

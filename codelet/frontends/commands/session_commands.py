@@ -36,7 +36,7 @@ def add_arguments(sessions: argparse.ArgumentParser) -> None:
     prune.add_argument("--older-than", metavar="TIME", help="not saved for this long, such as 12h or 30d")
     prune.add_argument("--keep", type=positive, metavar="N", help="all but the N newest")
     prune.add_argument("--dry-run", action="store_true", help="only say what would go")
-    search = _action(actions, "search", "search sessions and files of facts, by words and by meaning")
+    search = _action(actions, "search", "search sessions, by words and by meaning")
     search.add_argument("words", nargs="+", metavar="WORD", help='all must occur; a "quoted phrase" verbatim')
     search.add_argument("--most", type=positive, default=50, metavar="N", help="at most N places (50)")
 

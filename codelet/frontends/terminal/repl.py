@@ -285,7 +285,7 @@ class Repl:
     async def warm_up(self) -> None:
         """Prepare the model."""
         await self.session.provider.warm()
-        self.session.upkeep.ask_server()
+        self.session.upkeep.server.begin()
 
     async def _next(self) -> str | None:
         """Return the next line: one queued during a turn, else what the user types. None to leave."""

@@ -9,10 +9,10 @@ import asyncio
 import signal
 import sys
 import termios
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, CodeletError, UsageError
 from codelet.frontends.streams import say, say_ending, unknown_settings
@@ -27,19 +27,15 @@ if TYPE_CHECKING:
     from codelet.providers.protocol import Effort, Provider
     from codelet.settings import Settings
 
-RunPlain: TypeAlias = "Callable[[Session, Exporting | None, str | None], Awaitable[int]]"
-
 _PATIENCE = 2.0
 """The longest time, in seconds, that the first request waits for extensions: the user sees it wait."""
 
 
-async def run_repl(
-    settings: Settings, first: str | None = None, plain: RunPlain | None = None, *, debug: bool = False
-) -> int:
+async def run_repl(settings: Settings, first: str | None = None, *, debug: bool = False) -> int:
     """Run the REPL on a terminal until the user leaves; return the exit status.
 
-    `first` is the first prompt. `plain` runs it on a terminal that cannot move its cursor. SIGTERM and SIGHUP end it
-    with 143 and 129. Raises UsageError without a terminal or a model.
+    `first` is the first prompt. SIGTERM and SIGHUP end it with 143 and 129. Raises UsageError without a terminal or a
+    model.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the REPL needs a terminal for its input and output; use -p PROMPT for non-interactive use")
@@ -62,12 +58,9 @@ async def run_repl(
     try:
         try:
             reserved = await _waited_for(settings)
-            with nullcontext() if plain else raw_terminal():
+            with raw_terminal():
                 await _open(settings, reserved, opened)
-                if plain is not None:
-                    status = await plain(*opened[0], first)
-                else:
-                    status = await _repl(settings, *opened[0], first, debug=debug).run()
+                status = await _repl(settings, *opened[0], first, debug=debug).run()
         except asyncio.CancelledError:
             if not ended:
                 raise

@@ -13,8 +13,6 @@ from codelet.export.encode import to_json
 from codelet.export.search import SessionSearch
 from codelet.extensions.base import OpenedWith
 from codelet.extensions.manifest import turned_on
-from codelet.extensions.memory.fact import Fact
-from codelet.extensions.memory.fact_file import FactFile
 from codelet.messages import Message, assistant, user
 from codelet.settings import load_settings
 from tests.context.scripted import Answer, turn
@@ -44,23 +42,20 @@ def folder(tmp_path: Path) -> Path:
     save(folder, "zoo.json", "feed the animals", archive=(entry,), long_term_summary="the zoo closes at nine")
     (folder / "broken.json").write_text("{")
     (folder / "notes.txt").write_text("zebra notes that are no export")
-    file = FactFile(folder / "team.facts")
-    file.add([Fact(text="the lion sleeps at noon")])
-    file.close()
     return folder
 
 
 async def test_long_term_memory_with_search_cites_session_and_turn(folder: Path, tmp_path: Path, open_session: Open):
     settings = load_settings({"memory": str(folder)}, workspace=tmp_path, environment={})
     session, provider = open_session(*turned_on(OpenedWith(settings=settings, search=SessionSearch(str(folder)).find)))
-    words = ["tokenizer", "zebra", "giraffe", "zoo closes", "lion", "hello animal striped", "nothingofthekind", "..."]
+    words = ["tokenizer", "zebra", "giraffe", "zoo closes", "hello animal striped", "nothingofthekind", "..."]
     provider.answers.extend([Answer("", [("search_sessions", {"words": each}) for each in words]), Answer()])
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     seen = await turn(session)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert called(provider.sent[0])[-3:] == ["remember", "forget", "search_sessions"]
     results = [event for event in seen if isinstance(event, events.ToolResult)]
-    tokenizer, zebra, giraffe, zoo, lion, some, nothing, none = (result.text for result in results)
+    tokenizer, zebra, giraffe, zoo, some, nothing, none = (result.text for result in results)
     assert "[parser.json, turn 1, message 0, user] mend the tokenizer" in tokenizer
     assert "never instructions" in tokenizer.splitlines()[0]
     assert "[parser.json, turn 2, message 2, user]" in zebra
@@ -68,7 +63,6 @@ async def test_long_term_memory_with_search_cites_session_and_turn(folder: Path,
     assert "a1B2" not in zebra
     assert "[zoo.json, turn 7, archive r3, user] the giraffe decision: no" in giraffe
     assert "[zoo.json, summary] the zoo closes at nine" in zoo
-    assert "[team.facts, fact] the lion sleeps at noon" in lion
     assert "striped" in some, "one of the words is enough where none has all"
     assert nothing.startswith("nothing found")
     assert results[-1].status == "failed"

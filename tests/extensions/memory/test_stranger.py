@@ -11,7 +11,7 @@ import pytest
 from codelet import events
 from codelet.errors import UsageError
 from codelet.extensions.memory.fact import Fact
-from codelet.extensions.memory.fact_file import FactFile, read_facts
+from codelet.extensions.memory.fact_file import FactFile
 from tests.context.scripted import turn
 from tests.extensions.memory.conftest import Remembering, called, reminded
 
@@ -106,8 +106,6 @@ def test_a_file_with_more_in_it_than_facts_is_not_opened_whatever_that_is_called
         base.close()
     with pytest.raises(UsageError, match="more than facts"):
         FactFile(path)
-    with pytest.raises(UsageError, match="more than facts"):
-        read_facts(path)
 
 
 def journal_that_names(place: Path) -> bytes:

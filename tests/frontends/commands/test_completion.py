@@ -1,4 +1,4 @@
-"""Completion scripts in the shells themselves, and the man page in man."""
+"""Completion scripts in the shells themselves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CASES = [
     (("sessions", "prune", "--"), {"--older-than", "--keep"}, {"--mode"}),
     (("--effort", "high", "--mo"), {"--model"}, {"--memory"}),
     (("review", "--fail-on", ""), {"high", "never"}, {"--model"}),
-    (("completion", ""), {"bash", "man"}, {"list"}),
+    (("completion", ""), {"bash", "fish"}, {"list"}),
 ]
 
 
@@ -50,16 +50,15 @@ def test_the_program_prints_what_is_tested_here(scripts: Path, tmp_path: Path):
     assert run("completion", "bash", cwd=tmp_path, home=tmp_path).out == (scripts / "codelet.bash").read_text()
     wrong = run("completion", "csh", cwd=tmp_path, home=tmp_path)
     assert (wrong.exit, wrong.out) == (2, "")
-    assert "'csh' (choose from 'bash', 'zsh', 'fish', 'man')" in wrong.err
+    assert "'csh' (choose from 'bash', 'zsh', 'fish')" in wrong.err
 
 
 def test_every_option_and_command_is_in_every_form(scripts: Path):
     for file in scripts.iterdir():
         text = file.read_text()
-        spelled = {".fish": "-l {}", ".man": "\\-\\-{}"}.get(file.suffix, "--{}")
+        spelled = "-l {}" if file.suffix == ".fish" else "--{}"
         for row in FLAGS:
-            name = row.flag[2:] if file.suffix != ".man" else row.flag[2:].replace("-", "\\-")
-            assert spelled.format(name) in text, (file.name, row.flag)
+            assert spelled.format(row.flag[2:]) in text, (file.name, row.flag)
         assert [word for word in (*COMMANDS, "verify", "prune", "check") if word not in text] == [], file.name
 
 
@@ -105,15 +104,3 @@ def test_zsh_offers_what_fits(scripts: Path, tmp_path: Path):
             zsh.type("\x03")
             zsh.line("clear; echo rea''dy")
             zsh.wait_for("ready")
-
-
-def test_man_shows_the_page(scripts: Path):
-    needs("man")
-    done = subprocess.run(
-        ["man", "--warnings", "-l", str(scripts / "codelet.man")], capture_output=True, text=True, timeout=60,
-        env={"PATH": "/usr/bin:/bin", "MANWIDTH": "100", "LANG": "C.UTF-8"},
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "--output-format text|json|stream-json" in done.stdout
-    assert "--narrative [auto|on|off]" in done.stdout
-    assert "codelet sessions prune" in done.stdout

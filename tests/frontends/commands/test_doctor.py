@@ -93,21 +93,6 @@ def test_a_settings_file_is_named(repo: Path, home: Path):
     assert found["settings"]["detail"] == str(file)
 
 
-def test_a_model_for_the_facts_that_cannot_be_used_is_a_line(repo: Path, home: Path):
-    file = home / ".config" / "codelet" / "config.toml"
-    file.parent.mkdir(parents=True)
-    own = home / "own.safetensors"
-    file.write_text(f'facts_model = "{own}"\n', encoding="utf-8")
-    _, found = findings(repo, home)
-    assert found["fact search"]["state"] == "warn"
-    assert f"facts_model: {own}" in found["fact search"]["detail"]
-    own.write_bytes(b"\xff" * 100)
-    own.with_name("tokenizer.json").write_text("{}", encoding="utf-8")
-    _, found = findings(repo, home)
-    assert found["fact search"]["detail"].startswith(f"by words only: {own}: ")
-    assert "codelet-repl[semantic]" in found["fact search"]["advice"]
-
-
 def test_a_local_server_is_found(repo: Path, home: Path):
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", 11434)) == 0:
@@ -135,12 +120,11 @@ def test_a_local_server_says_what_its_model_takes(repo: Path, home: Path):
 
 
 def test_the_repository_is_described(repo: Path, home: Path, tmp_path: Path):
-    (repo / "new.txt").write_text("new", encoding="utf-8")
     _, found = findings(repo, home)
     branch = subprocess.run(
         ["git", "branch", "--show-current"], cwd=repo, capture_output=True, text=True
     ).stdout.strip()
-    assert found["git"]["detail"].endswith(f"repository {repo}, branch {branch}, 1 changed")
+    assert found["git"]["detail"].endswith(f"repository {repo}, branch {branch}")
     _, found = findings(tmp_path, home)
     assert found["git"]["detail"].endswith("no repository")
 
@@ -227,7 +211,7 @@ def test_nothing_of_litellm_is_imported(repo: Path, home: Path):
 def test_a_terminal_is_described(repo: Path, home: Path):
     with Terminal("doctor", cwd=repo, home=home, env={"COLORTERM": "truecolor"}, columns=100, rows=40) as terminal:
         assert terminal.wait_exit() == 0
-        assert "100 x 40" in terminal.scrollback and "TERM=xterm-256color" in terminal.scrollback
+        assert "100 x 40, TERM=xterm-256color, utf-8" in terminal.scrollback
         assert b"\x1b[32m" in terminal.raw
     with Terminal("doctor", cwd=repo, home=home, env={"TERM": "dumb"}, rows=40) as terminal:
         assert terminal.wait_exit() == 0

@@ -10,7 +10,7 @@ import pytest
 from codelet.context.reminders.git_status import git_status
 from codelet.errors import UsageError
 from codelet.frontends.command_prompt import TextScreen
-from codelet.frontends.commands.doctor.machine_checks import git
+from codelet.frontends.commands.doctor import git_found
 from codelet.frontends.terminal.slash_commands.show_changes import diff
 from codelet.review.reviewed_change import Wanted, change_from_git
 from codelet.system.git import run_git
@@ -39,7 +39,7 @@ async def test_each_that_asks_says_so(repo: Path, ended: Path, make_session: Mak
     screen = TextScreen()
     with pytest.raises(UsageError, match=ENDED):
         await diff(screen, make_session(), "git")
-    found = await git(repo)
+    found = await git_found(repo)
     assert found.state == "warn" and ENDED in found.detail
     with pytest.raises(UsageError, match=ENDED):
         await change_from_git(Wanted(kind="uncommitted"), repo)
