@@ -452,7 +452,7 @@ def _import_later() -> None:
     import rich.console
 
     import codelet.frontends.terminal.turn_view
-    from codelet.frontends.terminal.show.highlight import prepare
+    from codelet.frontends.terminal.show.highlight import lexer_of_file
 
-    prepare("python")
+    lexer_of_file("a.py")
     del markdown_it, rich, codelet

@@ -17,7 +17,6 @@ from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.show.call_rows import titles_of
-from codelet.frontends.terminal.show.highlight import prepare, unprepared
 from codelet.frontends.terminal.show.renderer import FRAME_SECONDS, SLICE, Renderer
 from codelet.frontends.terminal.show.style import BAD
 from codelet.loop.session import Session
@@ -28,9 +27,6 @@ _OWED_SECONDS = 0.01
 """Between two looks at a terminal that is behind: a question's rows wait for it, too."""
 _TURN_SECONDS = 0.01
 """The longest work between two turns of the event loop, so that no key waits longer."""
-
-_LONGEST_FENCE = 200
-"""Characters at the start of a line that are searched for a fence."""
 
 TurnStatus = Literal["done", "stopped", "failed"]
 
@@ -55,7 +51,6 @@ class TurnView:
         self._attention = attention
         self._task: asyncio.Task[object] | None = None
         self._stopped = self._ended = False
-        self._line_end = ""
         self._frame: asyncio.TimerHandle | None = None
         self._ticker: asyncio.TimerHandle | None = None
         self._beside: set[asyncio.Task[None]] = set()
@@ -72,8 +67,6 @@ class TurnView:
             async with aclosing(turn) as events:
                 async for event in events:
                     self._see(event)
-                    if isinstance(event, TextDelta):
-                        await self._prepare_colours(event.delta)
                     for piece in _slices(event):
                         self._renderer.show(piece)
                         if time.monotonic() - since >= _TURN_SECONDS:
@@ -163,13 +156,6 @@ class TurnView:
             self._renderer.name_calls(titles_of(self._session.messages, tools))
         if isinstance(event, Steering):  # a question may come before the next tick
             self._show_waiting()
-
-    async def _prepare_colours(self, delta: str) -> None:
-        """Load the lexers of the fences that begin here in a thread, before the text is shown."""
-        text = self._line_end + delta
-        self._line_end = text[text.rfind("\n") + 1 :][:_LONGEST_FENCE]
-        for name in unprepared(text):
-            await _undisturbed(asyncio.to_thread(prepare, name))
 
     def _draw_frame(self) -> None:
         self._frame = None

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 from rich.cells import chop_cells
-from rich.console import COLOR_SYSTEMS, Console
+from rich.console import COLOR_SYSTEMS, Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -82,6 +82,15 @@ class OutputConsole(Console):
 def _ruler() -> Console:
     """A console for measuring, which rich needs to wrap."""
     return Console(file=StringIO(), width=80, no_color=True, markup=False, highlight=False)
+
+
+def drawn_rows(drawing: RenderableType, width: int) -> list[Text]:
+    """Render one of rich's drawings as rows."""
+    lines = _ruler().render_lines(drawing, _ruler().options.update(width=width), pad=False)
+    rows = [Text.assemble(*((text, style or "") for text, style, _ in line)) for line in lines]
+    for row in rows:
+        row.rstrip()
+    return rows
 
 
 def wrap(text: Text, width: int) -> list[Text]:

@@ -7,57 +7,53 @@ that ends inside a string or comment may have begun in one, so it stays plain.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import accumulate
+from typing import NamedTuple
 
-from rich.style import Style
 from rich.text import Span, Text
 
-from codelet.frontends.terminal.show.console import truncate
-from codelet.frontends.terminal.show.highlight import COMMENT, KEYWORD, NAME, STRING, VALUE, part_of_file
-from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, Signs
+from codelet.frontends.terminal.show.console import hanging, truncate
+from codelet.frontends.terminal.show.highlight import COMMENT, KEYWORD, NAME, STRING, VALUE, highlight, lexer_of_file
+from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, TAB_COLUMNS, Signs
 from codelet.system.text import clean
 
 HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
-WordSpan = tuple[int, int]
-"""Start and end of a changed part in a line without its sign; equal where the other line has more."""
 
-_SHOWN = 12
-"""The least number of visible columns of a change."""
-_MOST_CHARACTERS = 20_000
-"""Characters of a diff that are coloured: more would delay keys."""
-_LONGEST_CODE = 1_000
-"""A hunk with a longer line is generated and stays plain."""
-_NAMES: dict[str | Style, str] = {
-    Style.parse(COMMENT): "look.comment",
-    Style.parse(STRING): "look.string",
-    Style.parse(KEYWORD): "look.keyword",
-    Style.parse(VALUE): "look.value",
-    Style.parse(NAME): "look.name",
+_MOST_COLOURED = 500
+"""Lines of a diff that are coloured: more would delay keys."""
+_LONGEST = 1_000
+"""A longer line is generated: it is cut, and its hunk stays plain."""
+_NAMES = {
+    COMMENT: "look.comment",
+    STRING: "look.string",
+    KEYWORD: "look.keyword",
+    VALUE: "look.value",
+    NAME: "look.name",
 }
 """The theme names of syntax colours in a diff."""
+_STYLES = {"+": (ADDED, "look.added_line", "look.added"), "-": (REMOVED, "look.removed_line", "look.removed")}
+"""By sign, the styles of the sign, its line, and changed words."""
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
-_SIGNIFICANT = re.compile(r"\w+|[^\w\s]")
-_LONGEST = 400
-_MOST_LINES = 200
-"""In longer lines, or more changed lines in a row, no words are marked."""
 _ALIKE = 0.4
 """Below this similarity a line is new, not changed."""
-_NEARLY = 0.6
-"""The similarity of a changed line, if lines were added or removed as well."""
-_MOST_COMPARED = 400
-"""The most pairs compared to match changed lines."""
 
 
-@dataclass(frozen=True)
-class DiffCount:
+class DiffCount(NamedTuple):
     """Added and removed lines."""
 
     added: int
     removed: int
+
+
+class _Hunk(NamedTuple):
+    """A hunk: its file, the first line of both sides, and its lines with their signs."""
+
+    file: str
+    old: int
+    new: int
+    lines: list[str]
 
 
 def is_diff(text: str) -> bool:
@@ -68,17 +64,25 @@ def is_diff(text: str) -> bool:
 
 def count_diff(text: str) -> DiffCount:
     """Return how many lines the diff adds and removes."""
-    added = removed = 0
-    body = False
-    for line in text.split("\n"):
-        if line.startswith("@@"):
-            body = True
-        elif line.startswith(("diff --git ", "--- ")) and (not body or line.startswith("diff")):
-            body = False
-        elif body:
-            added += line.startswith("+")
-            removed += line.startswith("-")
-    return DiffCount(added, removed)
+    signs = [line[0] for hunk in _hunks(text) for line in hunk.lines]
+    return DiffCount(signs.count("+"), signs.count("-"))
+
+
+def _hunks(text: str) -> list[_Hunk]:
+    hunks: list[_Hunk] = []
+    file, is_head = "", True
+    for line in clean(text).rstrip("\n").split("\n"):
+        if found := HUNK.match(line):
+            hunks.append(_Hunk(file, int(found[1]), int(found[2]), []))
+            is_head = False
+        elif line.startswith("diff --git "):
+            file, is_head = "", True
+        elif not is_head:
+            if line[:1] in ("+", "-", " ", ""):
+                hunks[-1].lines.append(line or " ")
+        elif line.startswith(("--- ", "+++ ")) and (name := line[4:].partition("\t")[0]) != "/dev/null":
+            file = name.removeprefix("a/" if line[0] == "-" else "b/")
+    return hunks
 
 
 def diff_rows(
@@ -86,175 +90,82 @@ def diff_rows(
 ) -> list[Text]:
     """Return a diff's rows, at most `limit`; `hint` says how to see more; `files` names each file."""
     rows: list[Text] = []
-    old = new = 0
-    body = False
-    source = clean(text).rstrip("\n").split("\n")
-    marked, coloured = changed_words(source), _code_colours(source)
-    for number, line in enumerate(source):
-        if hunk := HUNK.match(line):
-            if body:
-                rows.append(Text(" " * MARGIN + signs.more, QUIET))
-            old, new, body = int(hunk[1]), int(hunk[2]), True
-        elif line.startswith("diff --git ") or (line.startswith("--- ") and not body):
-            body = False
-        elif line.startswith("+++ ") and not body:
-            if files:
-                rows.append(Text(line[4:].removeprefix("b/"), "bold"))
-        elif body and line[:1] in ("+", "-", " ", ""):
-            mark = line[:1] or " "
-            changed = marked.get(number, ())
-            row = _row(new if mark != "-" else old, mark, line[1:], coloured.get(number, ()), changed)
-            if changed and line.strip():
-                row = _with_change(row, len(row) - len(line) + 1, changed[0][0], width, signs.more)
-            rows.append(truncate(row, width, signs.more))
-            old += mark != "+"
-            new += mark != "-"
-    if len(rows) > limit:
-        left_out = len(rows) - limit + 1
-        rows = [*rows[: limit - 1], Text(f"{' ' * MARGIN}{signs.more} {left_out} more rows{hint}", QUIET)]
+    above, hidden, room = "", 0, min(_MOST_COLOURED, limit)
+    for number, hunk in enumerate(_hunks(text)):
+        if number and above == hunk.file:
+            rows.append(Text(" " * MARGIN + signs.more, QUIET))
+        elif files:
+            rows.append(Text(hunk.file, "bold"))
+        above = hunk.file
+        colours, words = _colours(hunk, hunk.lines[:room]), changed_words(hunk.lines[:room])
+        room = max(room - len(hunk.lines), 0)
+        old, new = hunk.old, hunk.new
+        for place, line in enumerate(hunk.lines):
+            if len(rows) < limit:
+                spans = [*colours.get(place, ()), *words.get(place, ())]
+                rows += _line_rows(old if line[0] == "-" else new, line, spans, width, signs)
+            else:
+                hidden += 1
+            old += line[0] != "+"
+            new += line[0] != "-"
+    if hidden or len(rows) > limit:
+        hidden += len(rows) - limit + 1
+        rows = [*rows[: limit - 1], Text(f"{' ' * MARGIN}{signs.more} {hidden} more rows{hint}", QUIET)]
     return rows
 
 
-def _with_change(row: Text, begins: int, first: int, width: int, more: str) -> Text:
-    """Cut the start of a long line whose first change would not be visible.
-
-    Both lines of a pair are equal up to there, so both are cut alike.
-    """
-    place = begins + first
-    before, whole = row[:place], row.copy()
-    for part in (before, whole):
-        part.expand_tabs(4)
-    if whole.cell_len <= width or before.cell_len < width - _SHOWN:
-        return row
-    return Text.assemble(row[:begins], more, row[max(begins, place - (width - begins) // 3) :])
-
-
-def _row(number: int, mark: str, line: str, coloured: Iterable[Span], changed: Iterable[WordSpan]) -> Text:
-    """Return a line's row: number, sign, and text in syntax colours."""
-    row = Text(" " * MARGIN)
-    row.append(f"{number:>4} ", QUIET)
-    begins = len(row) + 2
-    row.append(f"{mark} {line}", {"+": "look.added_line", "-": "look.removed_line"}.get(mark, QUIET))
-    if mark != " ":
-        row.stylize(ADDED if mark == "+" else REMOVED, begins - 2, begins)
-    for start, end, style in coloured:
-        row.stylize(style, begins + start, begins + end)
-    for start, end in changed:
-        row.stylize("look.added" if mark == "+" else "look.removed", begins + start, begins + end)
-    if not line.strip():
-        row.rstrip()
-    return row
+def _line_rows(number: int, line: str, spans: Sequence[Span], width: int, signs: Signs) -> list[Text]:
+    """Return a line's rows: number, sign, and text in its colours."""
+    mark, code = line[0], line[1:]
+    sign_style, line_style, _ = _STYLES.get(mark, (QUIET, QUIET, ""))
+    head = Text.assemble(" " * MARGIN, (f"{number:>4} ", QUIET), (f"{mark} ", line_style))
+    head.stylize(sign_style, len(head) - 2)
+    text = Text(code, spans=[Span(0, len(code), line_style), *spans])
+    text.expand_tabs(TAB_COLUMNS)
+    if not code.strip():
+        head.rstrip()
+        return [head]
+    if len(code) > _LONGEST:
+        return [truncate(head + text, width, signs.more)]
+    first, *others = hanging(text, max(width - len(head), MARGIN))
+    return [head + first, *(Text.assemble(" " * len(head), row) for row in others)]
 
 
-def _code_colours(lines: Sequence[str]) -> Mapping[int, Sequence[Span]]:
-    """Syntax colours by line index, for lines without their sign."""
+def _colours(hunk: _Hunk, lines: Sequence[str]) -> Mapping[int, Sequence[Span]]:
+    """Syntax colours by index of the line; common lines have the new side's."""
     found: dict[int, Sequence[Span]] = {}
-    left = _MOST_CHARACTERS
-    for file, starts, numbers in _hunks(lines):
-        sizes = list(accumulate(len(lines[number]) for number in numbers))
-        taken = [number for number, size in zip(numbers, sizes, strict=True) if size <= left]
-        if all(len(lines[number]) <= _LONGEST_CODE for number in taken):
-            for sign, start in zip("-+", starts, strict=True):
-                found.update(_side(lines, file, taken, sign, is_begin=start <= 1))
-        if len(taken) < len(numbers):
-            break
-        left -= sizes[-1] if sizes else 0
+    lexer = lexer_of_file(hunk.file.rpartition("/")[2])
+    if lexer is None or max(map(len, lines), default=0) > _LONGEST:
+        return found
+    for sign, start in (("-", hunk.old), ("+", hunk.new)):
+        own = [place for place, line in enumerate(lines) if line[0] in (sign, " ")]
+        rows, is_inside = highlight(lexer, [lines[place][1:] for place in own])
+        for place, row in zip(own, rows, strict=True) if start <= 1 or not is_inside else ():
+            named = [Span(span.start, span.end, _NAMES.get(str(span.style), "")) for span in row.spans]
+            found[place] = [span for span in named if span.style]
     return found
 
 
-def _side(
-    lines: Sequence[str], file: str, numbers: Sequence[int], sign: str, *, is_begin: bool
-) -> Mapping[int, Sequence[Span]]:
-    """Syntax colours of one side of a hunk; common lines take the new side's."""
-    own = [number for number in numbers if lines[number][:1] in (sign, " ", "")]
-    read = part_of_file(file, [lines[number][1:] for number in own])
-    if read is None or (read[1] and not is_begin):
-        return {}
-    return {
-        number: [Span(start, end, _NAMES[style]) for start, end, style in row.spans if style in _NAMES]
-        for number, row in zip(own, read[0], strict=True)
-    }
-
-
-def _hunks(lines: Sequence[str]) -> Iterator[tuple[str, tuple[int, int], list[int]]]:
-    """Yield each hunk: file name, first lines of both sides, and the indexes of its lines."""
-    file, numbers = "", list[int]()
-    starts: tuple[int, int] | None = None
-    for number, line in enumerate(lines):
-        found = HUNK.match(line)
-        if starts is not None and (found or line.startswith("diff --git ")):
-            yield file, starts, numbers
-        if found:
-            starts, numbers = (int(found[1]), int(found[2])), []
-        elif line.startswith("diff --git "):
-            file, starts = "", None
-        elif starts is not None:
-            if line[:1] in ("+", "-", " ", ""):
-                numbers.append(number)
-        elif line.startswith(("--- ", "+++ ")) and (name := line[4:].partition("\t")[0]) != "/dev/null":
-            file = name
-    if starts is not None:
-        yield file, starts, numbers
-
-
-def changed_words(lines: Sequence[str]) -> Mapping[int, Sequence[WordSpan]]:
-    """Changed parts by line index."""
-    found: dict[int, Sequence[WordSpan]] = {}
-    for removed, added in _pairs(lines):
-        before, after = lines[removed][1:], lines[added][1:]
-        if max(len(before), len(after)) <= _LONGEST:
-            found[removed], found[added] = _between(before, after)
+def changed_words(lines: Sequence[str]) -> Mapping[int, Sequence[Span]]:
+    """Changed parts by index of the line, where as many lines were added as removed."""
+    found: dict[int, Sequence[Span]] = {}
+    signs = "".join(line[:1] for line in lines)
+    for run in re.finditer(r"(-+)(\++)", signs):
+        if len(run[1]) == len(run[2]):
+            for old, new in zip(range(*run.span(1)), range(*run.span(2)), strict=True):
+                if max(len(lines[old]), len(lines[new])) <= _LONGEST:
+                    found[old], found[new] = _between(lines[old][1:], lines[new][1:])
     return found
 
 
-def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Pair each removed line with the added line that replaces it: in order if there are equally many, else by
-    similarity.
-
-    Lines that begin with a backslash (no newline at end of file) separate nothing.
-    """
-    kept = [number for number, line in enumerate(lines) if not line.startswith("\\")]
-    place = 0
-    while place < len(kept):
-        first = place
-        while place < len(kept) and lines[kept[place]][:1] == "-":
-            place += 1
-        middle = place
-        while place < len(kept) and lines[kept[place]][:1] == "+":
-            place += 1
-        removed, added = kept[first:middle], kept[middle:place]
-        if not removed or not added or lines[removed[0]].startswith("--- "):
-            pass  # nothing was replaced, or it is the head of a file
-        elif len(removed) == len(added) <= _MOST_LINES:
-            yield from zip(removed, added, strict=True)
-        elif len(removed) * len(added) <= _MOST_COMPARED:
-            yield from _alike(lines, removed, added)
-        place = max(place, first + 1)
-
-
-def _alike(lines: Sequence[str], removed: Sequence[int], added: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Pair each removed line with the first similar added line, in order."""
-    first = 0
-    for old in removed:
-        words = Counter(_SIGNIFICANT.findall(lines[old][1 : _LONGEST + 1]))
-        for place in range(first, len(added)):
-            others = Counter(_SIGNIFICANT.findall(lines[added[place]][1 : _LONGEST + 1]))
-            if 2 * (words & others).total() >= _NEARLY * max((words + others).total(), 1):
-                yield old, added[place]
-                first = place + 1
-                break
-
-
-def _between(before: str, after: str) -> tuple[list[WordSpan], list[WordSpan]]:
+def _between(before: str, after: str) -> tuple[list[Span], list[Span]]:
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     matcher = SequenceMatcher(None, old, new, autojunk=False)
-    if matcher.ratio() < _ALIKE:
-        return [], []
+    spans: tuple[list[Span], list[Span]] = [], []
     places = [[0, *accumulate(map(len, side))] for side in (old, new)]
-    spans: tuple[list[WordSpan], list[WordSpan]] = [], []
-    for kind, *ends in matcher.get_opcodes():
-        if kind == "equal":
-            continue
-        for side, (start, end) in enumerate((ends[:2], ends[2:])):
-            spans[side].append((places[side][start], places[side][end]))
+    for kind, first, last, start, end in matcher.get_opcodes() if matcher.ratio() >= _ALIKE else ():
+        if kind != "equal" and first < last:
+            spans[0].append(Span(places[0][first], places[0][last], "look.removed"))
+        if kind != "equal" and start < end:
+            spans[1].append(Span(places[1][start], places[1][end], "look.added"))
     return spans

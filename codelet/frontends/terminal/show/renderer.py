@@ -17,7 +17,7 @@ from codelet.frontends.terminal.show.activity import Activity
 from codelet.frontends.terminal.show.call_rows import RunningCall, call_title, result_rows
 from codelet.frontends.terminal.show.console import OutputConsole, truncate
 from codelet.frontends.terminal.show.event_rows import EventRows
-from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
+from codelet.frontends.terminal.show.markdown import MarkdownStream
 from codelet.frontends.terminal.show.numbers import duration, tokens
 from codelet.frontends.terminal.show.shown_parts import ShownPart, ShownParts
 from codelet.frontends.terminal.show.style import QUIET, signs_for, writable

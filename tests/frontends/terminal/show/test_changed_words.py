@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from codelet.frontends.terminal.show.diff_rows import changed_words, diff_rows
+from codelet.frontends.terminal.show.diff_rows import diff_rows
 from codelet.frontends.terminal.show.style import Signs
 from codelet.tools.change import unified
 
@@ -38,36 +38,30 @@ def test_rows_keep_their_numbers_and_order() -> None:
     rows = diff_rows(unified(old, new, "a.py"), 80, Signs())
     told = [row.plain.strip() for row in rows]
     assert told == ["1   a", "2   keep", "3 - b = 1", "4 - c = 1", "3 + b = 2", "4 + c = 2", "5 + d = 3", "6   end"]
-    assert list(map(marked, rows)) == [[], [], ["1"], ["1"], ["2"], ["2"], [], []]
+    assert list(map(marked, rows)) == [[]] * 8
+    rows = diff_rows(unified("a\nb = 1\nc = 1\nend\n", "a\nb = 2\nc = 2\nend\n", "a.py"), 80, Signs())
+    assert list(map(marked, rows)) == [[], ["1"], ["1"], ["2"], ["2"], []]
 
 
-def test_of_unequal_numbers_the_likest_belong_together_in_their_order() -> None:
+def test_of_unequal_numbers_none_is_marked() -> None:
     old = "def pairs(lines):\n    return zip(a, b)\n"
     new = "def pairs(lines, most):\n    # only what fits\n    return zip(a, b, strict=True)\n"
-    rows = diff_rows(unified(old, new, "a.py"), 80, Signs())
-    assert list(map(marked, rows)) == [[], [], [", most"], [], [", strict=True"]]
-    rows = diff_rows(unified("gone = 1\nkept = 1\n", "kept = 2\n", "a.py"), 80, Signs())
-    assert list(map(marked, rows)) == [[], ["1"], ["2"]], "the first was taken away"
+    assert list(map(marked, diff_rows(unified(old, new, "a.py"), 80, Signs()))) == [[]] * 5
 
 
-def test_many_lines_of_unequal_numbers_are_soon_looked_at() -> None:
-    lines = [f"-{'word ' * 79}{number}" for number in range(2_000)] + ["+word"] * 1_999
-    assert changed_words(lines) == {}
+def test_a_row_that_is_too_wide_goes_on_below_with_its_marks() -> None:
+    rows = diff_rows(unified("x = 1" + " y" * 60 + "\n", "x = 2" + " y" * 60 + "\n", "a.py"), 40, Signs())
+    assert max(row.cell_len for row in rows) <= 40 and marked(rows[0]) == ["1"]
+    minus = "".join(row.plain[9:].strip() for row in rows[: len(rows) // 2])
+    assert minus.replace(" ", "") == "x=1" + "y" * 60
+    old, new = f"\t{'word ' * 30}one end\n", f"\t{'word ' * 30}another one end\n"
+    rows = diff_rows(unified(old, new, "a.py"), 40, Signs())
+    assert max(row.cell_len for row in rows) <= 40 and [word for row in rows for word in marked(row)] == ["another "]
 
 
-def test_a_row_that_is_too_wide_is_cut_with_its_marks() -> None:
-    (minus, _) = diff_rows(unified("x = 1" + " y" * 60 + "\n", "x = 2" + " y" * 60 + "\n", "a.py"), 40, Signs())
-    assert minus.cell_len == 40 and marked(minus) == ["1"] and minus.plain.endswith("…")
-
-
-@pytest.mark.parametrize("tab", ["", "\t"])
-def test_of_a_row_that_is_too_wide_the_change_is_shown(tab: str) -> None:
-    old, new = f"{tab}{'word ' * 30}one end\n", f"{tab}{'word ' * 30}another one end\n"
-    minus, plus = diff_rows(unified(old, new, "a.py"), 40, Signs())
-    assert (minus.plain.strip(), plus.plain.strip()) == ("1 - …word word one end", "1 + …word word another one end")
-    assert (marked(minus), marked(plus)) == ([], ["another "])
-    shorter, longer = diff_rows(unified(old + "x\n", new.replace(" end", " e" * 40) + "x\n", "a.py"), 40, Signs())[:2]
-    assert max(shorter.cell_len, longer.cell_len) <= 40 and "another" in longer.plain and longer.plain.endswith("…")
+def test_a_generated_line_is_cut() -> None:
+    rows = diff_rows(unified("x = 1" + " y" * 600 + "\n", "x = 2" + " y" * 600 + "\n", "a.py"), 40, Signs())
+    assert [row.cell_len for row in rows] == [40, 40] and rows[0].plain.endswith("…")
 
 
 def test_a_header_with_a_number_without_end_opens_no_hunk() -> None:

@@ -11,7 +11,6 @@ from prompt_toolkit.data_structures import Size
 from codelet import events
 from codelet.frontends.terminal.show.bottom import Bottom
 from codelet.frontends.terminal.show.console import OutputConsole
-from codelet.frontends.terminal.show.diff_rows import changed_words
 from codelet.frontends.terminal.show.markdown import markdown_rows
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import Signs
@@ -92,7 +91,7 @@ def rows(source: str, width: int = 60) -> list[str]:
 
 def test_columns_are_set_as_the_table_says() -> None:
     table = rows("| a | size | c |\n|:--|--:|:-:|\n| xx | 1 | yyyy |\n| x | 1,200 | y |\n")
-    assert table == ["a    size   c", "──  ─────  ────", "xx      1  yyyy", "x   1,200   y"]
+    assert table == ["a    size   c", "─── ────── ────", "xx      1  yyyy", "x   1,200   y"]
 
 
 def test_headings_differ_without_colours() -> None:
@@ -114,11 +113,3 @@ def test_a_long_line_of_code_goes_on_below_where_it_begins() -> None:
 def test_a_link_shows_where_it_leads() -> None:
     shown = rows("[https://bank.example](https://evil.example)", 200)
     assert shown == ["https://bank.example (https://evil.example)"], "the true address is always seen"
-
-
-def test_changed_words_are_marked() -> None:
-    lines = DIFF.split("\n")
-    found = changed_words(lines)
-    assert {lines[number][1:][a:b] for number, spans in found.items() for a, b in spans} == {"-", "+"}
-    assert changed_words(["-one thing", "+utterly different words"]) == {0: [], 1: []}
-    assert changed_words(["-a", "-b", "+c", " d", "+e"]) == {}, "what has no counterpart is not marked"

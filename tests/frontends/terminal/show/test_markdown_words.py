@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codelet.frontends.terminal.show.markdown_stream import BLOCK_LIMIT, MarkdownStream
+from codelet.frontends.terminal.show.markdown import BLOCK_LIMIT, MarkdownStream
 from codelet.frontends.terminal.show.style import Signs
 from tests.frontends.terminal.show.paragraphs import Answers
 from tests.support.amount import amount
@@ -117,7 +117,7 @@ def test_no_letter_of_any_text_is_lost(source: str, width: int) -> None:
         ),
         (40, "never", "the tables are big and so you must never **never drop an index** while they are read"),
         (24, "twenty", "Title of one paragraph\n# A heading that is longer than twenty columns\nand text"),
-        (20, "three", "| one | two |\n|---|---|\n| `a|three` | four | five |"),
+        (40, "three", "| one | two |\n|---|---|\n| `a|three` | four | five |"),
         (20, "never", "*one zulxq and three never drop 1.**never drop the zulxq** and more words"),
         (40, "never", "| one |\r\n|---|\r\n| two | never |\r\n"),
         (40, "never", "```\r\nnever drop it\r\n```\r\n\r\n- x\r\n- y\r\n"),
