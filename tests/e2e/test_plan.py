@@ -34,11 +34,11 @@ def test_it_goes_on_in_another_process_with_another_model(codelet: Codelet) -> N
     again = codelet("-p", "and now?", *keep("work.json"), "--model", "openai/other")
     assert again.exit == 0, again.err
     assert "2. [!] write the parser: no grammar" in tail(codelet)
-    edited = codelet("-p", "/plan done 2 by hand", *keep("work.json"))
-    assert edited.out == SHOWN.replace("[!] write the parser: no grammar", "[x] write the parser: by hand")
-    assert saved(codelet.cwd / "work.json")["plan"]["steps"][1]["result"] == "by hand"
+    edited = codelet("-p", "/plan add by hand", *keep("work.json"))
+    assert edited.out == f"{SHOWN}4. [ ] by hand\n"
+    assert saved(codelet.cwd / "work.json")["plan"]["steps"][3]["description"] == "by hand"
     wrong = codelet("-p", "/plan done 9", "--resume", "work.json")
-    assert wrong.exit == 2 and "step 9" in wrong.err
+    assert wrong.exit == 2 and "done 9" in wrong.err
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

@@ -5,13 +5,13 @@ Nothing here is imported before the first plan: the row in `extensions/manifest.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from codelet import prompt
 from codelet.context.reminders import Source
 from codelet.errors import ToolError, UsageError
-from codelet.events import PlanChanged, PlannedStep, StepStatus
+from codelet.events import PlanChanged, PlannedStep
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, extension_of
 from codelet.extensions.plans.checklist import (
     MOST_STEPS,
@@ -22,7 +22,6 @@ from codelet.extensions.plans.checklist import (
     one_row,
 )
 from codelet.safety.verdict import Verdict
-from codelet.system.text.typed import whole_number
 from codelet.tools.tool import Arguments, Preview, Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ _PLAN_FIRST = (
 _PLAN_ASKED = "The user approves it, or says why not. Once it is approved, carry it out."
 _PLAN_UNASKED = "No one can approve it here, so the plan is your answer: end your turn once it is sent."
 _PLAN_APPROVED = "[the user approved the plan: carry it out, and keep it up to date]"
-_STATUSES: dict[str, StepStatus] = {"start": "in progress", "done": "completed", "fail": "failed"}
 _PLAN_ONLY = "blocked until you approve the plan"
 
 
@@ -62,90 +60,85 @@ class Plans(Extension, Source):
     name = "plan"
 
     def __init__(self) -> None:
+        async def plan(*, plan: str = "") -> ToolOutput:
+            return self._keep(plan)
+
+        plan.__doc__ = prompt.PLAN_TOOL
         self.reminders = (self,)
-        self.tools = (tool(self._tool(), title=_title, preview=self._preview),)
+        self.tools = (tool(plan, title=_title, preview=self._preview),)
         about = "the plan, or a change of it: " + prompt.PLAN_CHANGES
-        self.commands = (Command("plan", about, self.command, "[CHANGE]"),)
-        self.parts = (ExportPart("plan", self.save, self.restore),)
-        self._plan: Checklist | None = None
-        self._report: Callable[[PlanChanged], None] = lambda event: None
+        self.commands = (Command("plan", about, self._command, "[CHANGE]"),)
+        self.parts = (ExportPart("plan", self._save, self._restore),)
+        self.plan: Checklist | None = None
         self.planning = False
         self._session: SessionView
-        self._can_approve: Callable[[], bool] = lambda: False
-        self._carried: tuple[Checklist | None, Any] = (None, None)
+        self._saved: tuple[Checklist | None, object] = (None, None)
         self._explained = False
 
     def attach(self, session: SessionView) -> None:
         self._session = session
-        self._can_approve = lambda: session.toolbox.ask is not None or session.policy.yes
-        self._report = session.report
+
+    def _change(self, plan: Checklist | None) -> None:
+        """Replace the plan, and report a change."""
+        if plan != self.plan:
+            self.plan = plan
+            shown = plan or Checklist("", ())
+            self._session.report(PlanChanged(goal=shown.goal, steps=shown.steps))
 
     @property
-    def plan(self) -> Checklist | None:
-        """The plan; each change of it is reported."""
-        return self._plan
-
-    @plan.setter
-    def plan(self, plan: Checklist | None) -> None:
-        if plan != self._plan:
-            self._plan = plan
-            shown = plan or Checklist("", ())
-            self._report(PlanChanged(goal=shown.goal, steps=shown.steps))
+    def can_approve(self) -> bool:
+        """Return whether a plan can be approved: by the user, or by --yes."""
+        return self._session.toolbox.ask is not None or self._session.policy.yes
 
     def offered(self) -> Sequence[Tool]:
         return self.tools if self.planning else ()
 
-    def _tool(self) -> Callable[..., Awaitable[ToolOutput]]:
-        async def plan(*, plan: str = "") -> ToolOutput:
-            return self.keep(plan)
-
-        plan.__doc__ = prompt.PLAN_TOOL
-        return plan
-
     async def text(self) -> str | None:
+        then = _PLAN_ASKED if self.can_approve else _PLAN_UNASKED
+        parts = [_PLAN_FIRST.format(then=then)] if self.planning else []
         plan = self.plan
-        told = []
-        if self.planning:
-            then = _PLAN_ASKED if self._can_approve() else _PLAN_UNASKED
-            told.append(_PLAN_FIRST.format(then=then))
-        if plan is not None:
-            told.append(_reminder(plan))
-        return "\n".join(told)
+        if plan is not None and plan.steps and plan.done == len(plan.steps):
+            goal = f": {plan.goal}" if plan.goal else ""
+            parts.append(_PLAN_DONE.format(count=len(plan.steps), goal=goal))
+        elif plan is not None:
+            parts.append(_PLAN_REMINDER.format(plan=plan.text()) + _revision(plan))
+        return "\n".join(parts)
 
     def status(self) -> str:
-        plan = self.plan
         if self.planning:
             return "planning"
-        return f"plan {plan.done}/{len(plan.steps)}" if plan is not None and plan.steps else ""
+        return f"plan {self.plan.done}/{len(self.plan.steps)}" if self.plan is not None and self.plan.steps else ""
 
     def clear(self) -> None:
-        self.plan = None
+        self._change(None)
 
-    def save(self) -> Any:
+    def _save(self) -> object:
         """Return the plan for the export; a restored plan is returned unchanged until it changes."""
-        if self.plan is not self._carried[0]:
-            self._carried = (self.plan, None if self.plan is None else as_exported(self.plan))
-        return self._carried[1]
+        if self.plan is not self._saved[0]:
+            self._saved = (self.plan, None if self.plan is None else as_exported(self.plan))
+        return self._saved[1]
 
-    def restore(self, value: Any) -> None:
-        self.plan = None if value is None else imported(value)
-        self._carried = (self.plan, value)
+    def _restore(self, value: Any) -> None:
+        self._change(None if value is None else imported(value))
+        self._saved = (self.plan, value)
 
-    def keep(self, text: str) -> ToolOutput:
+    def _keep(self, text: str) -> ToolOutput:
         """Take a plan from the model; an empty text shows the current one."""
         plan = self._parsed(text) if text.strip() else self.plan
         if plan is None:
             raise ToolError(_PLAN_NONE)
-        changed, self.plan = plan != self.plan, plan
-        told = _PLAN_KEPT.format(done=plan.done, count=len(plan.steps))
+        changed = plan != self.plan
+        self._change(plan)
+        lines = [_PLAN_KEPT.format(done=plan.done, count=len(plan.steps))]
         if not text.strip():
-            told = f"{plan.text()}\n{told}"
+            lines.insert(0, plan.text())
         if not self._explained:
-            self._explained, told = True, f"{told}\n{_PLAN_MARKS}"
-        if self.planning and text.strip() and self._can_approve():
+            self._explained = True
+            lines.append(_PLAN_MARKS)
+        if self.planning and text.strip() and self.can_approve:
             self._approve()
-            told = f"{told}\n{_PLAN_APPROVED}"
-        return ToolOutput(told, display=plan.brief() if changed else "")
+            lines.append(_PLAN_APPROVED)
+        return ToolOutput("\n".join(lines), display=plan.brief() if changed else "")
 
     def _approve(self) -> None:
         """Allow changes. Calls that were refused for being too early no longer count as refused."""
@@ -153,7 +146,7 @@ class Plans(Extension, Source):
         self._session.toolbox.approvals.take_back(_PLAN_ONLY)
 
     def _parsed(self, text: str) -> Checklist:
-        """The plan in a text. Raises ToolError."""
+        """Return the plan in a text. Raises ToolError."""
         plan = checklist_in(text, self.plan)
         if plan is None:
             raise ToolError(_PLAN_WITHOUT_STEPS)
@@ -165,16 +158,25 @@ class Plans(Extension, Source):
         """Return the plan for the user's approval. Raises ToolError if the call has none."""
         return Preview(self._parsed(arguments.get("plan", "")).text(), "approve this plan")
 
-    async def command(self, session: SessionView, argument: str) -> str:
-        """Change the plan as `argument` says; return its text."""
-        if argument == "approve":
-            if not self.planning:
+    async def _command(self, session: SessionView, argument: str) -> str:
+        """Change the plan as `argument` says; return its text. Raises UsageError."""
+        verb, _, words = argument.partition(" ")
+        plan = self.plan or Checklist("", ())
+        match verb, one_row(words):
+            case "approve", "" if not self.planning:
                 raise UsageError("/plan approve: no plan waits for that")
-            if self.plan is None:
+            case "approve", "" if self.plan is None:
                 raise UsageError("/plan approve: there is no plan yet")
-            self._approve()
-        elif argument:
-            self.plan = edited(self.plan, argument)
+            case "approve", "":
+                self._approve()
+            case "clear", "":
+                self._change(None)
+            case "add", step if step and len(plan.steps) < MOST_STEPS:
+                self._change(plan.replace(steps=(*plan.steps, PlannedStep(step))))
+            case "add", step if step:
+                raise UsageError(f"a plan has at most {MOST_STEPS} steps")
+            case _ if argument:
+                raise UsageError(f"/plan {one_row(argument)[:60]}: it takes {prompt.PLAN_CHANGES}")
         return self.plan.text() if self.plan is not None else _PLAN_NONE
 
 
@@ -217,50 +219,8 @@ def _title(arguments: Arguments) -> str:
     return f"{sum('[x]' in line[:8].lower() for line in steps)} of {len(steps)} done" if steps else lines[0]
 
 
-def _reminder(plan: Checklist) -> str:
-    """Return the reminder of a plan; a short one if all steps are done."""
-    if plan.steps and plan.done == len(plan.steps):
-        return _PLAN_DONE.format(count=len(plan.steps), goal=f": {plan.goal}" if plan.goal else "")
-    return _PLAN_REMINDER.format(plan=plan.text()) + _revision(plan)
-
-
 def _revision(plan: Checklist) -> str:
     if plan.failed is None:
         return ""
     result = plan.steps[plan.failed - 1].result
     return _PLAN_FAILED.format(number=plan.failed, result=f" ({result})" if result else "")
-
-
-def edited(plan: Checklist | None, argument: str) -> Checklist | None:
-    """Return the plan changed by the arguments of /plan, or None if it is cleared. Raises UsageError."""
-    verb, _, rest = argument.partition(" ")
-    words = one_row(rest)
-    known = plan or Checklist("", ())
-    if verb == "clear" and not words:
-        return None
-    if verb == "goal" and words:
-        return known.replace(goal=words)
-    if verb == "add" and words:
-        if len(known.steps) >= MOST_STEPS:
-            raise UsageError(f"a plan has at most {MOST_STEPS} steps")
-        return known.replace(steps=(*known.steps, PlannedStep(words)))
-    if verb not in ("edit", "drop", *_STATUSES):
-        raise UsageError(f"/plan {one_row(argument)[:60]}: it takes {prompt.PLAN_CHANGES}")
-    return _with_change(known, verb, words)
-
-
-def _with_change(plan: Checklist, verb: str, words: str) -> Checklist:
-    number, _, more = words.partition(" ")
-    if not number:
-        raise UsageError(f"/plan {verb} N: name the step by its number; /plan shows them")
-    at = whole_number(number) or 0
-    if not 1 <= at <= len(plan.steps):
-        raise UsageError(f"/plan {verb} N: there is no step {number}; the plan has {len(plan.steps)}")
-    step = plan.steps[at - 1]
-    if verb == "drop":
-        return plan.replace(steps=(*plan.steps[: at - 1], *plan.steps[at:]))
-    if verb == "edit":
-        if not more:
-            raise UsageError("/plan edit N TEXT: there is no text")
-        return plan.with_step(at, PlannedStep(more))
-    return plan.with_step(at, step.replace(status=_STATUSES[verb], result=more or step.result))

@@ -35,11 +35,6 @@ _EXPORTED: dict[StepStatus, str] = {
 _IMPORTED = {word: status for status, word in _EXPORTED.items()}
 
 
-def step_line(step: PlannedStep) -> str:
-    """Return the step as the model writes it."""
-    return f"[{_MARKS[step.status]}] {step.description}{f': {step.result}' if step.result else ''}"
-
-
 class Checklist(Record):
     """A goal and the steps to it. Nothing in it is ever changed; `replace` makes another."""
 
@@ -66,8 +61,11 @@ class Checklist(Record):
         return max(len(self.steps) - 1, 0)
 
     def text(self) -> str:
-        """The goal and each step with its number, a line each."""
-        rows = [f"{number}. {step_line(step)}" for number, step in enumerate(self.steps, 1)]
+        """The goal and each step with its number, a line each, as the model writes them."""
+        rows = [
+            f"{number}. [{_MARKS[step.status]}] {step.description}{f': {step.result}' if step.result else ''}"
+            for number, step in enumerate(self.steps, 1)
+        ]
         return "\n".join([self.goal, *rows] if self.goal else rows)
 
     def brief(self) -> str:
@@ -79,9 +77,6 @@ class Checklist(Record):
         above = [f"… {first} above"] if first else []
         below = [f"… {len(rows) - last} more"] if last < len(rows) else []
         return "\n".join([*head, *above, *rows[first:last], *below])
-
-    def with_step(self, number: int, step: PlannedStep) -> Checklist:
-        return self.replace(steps=(*self.steps[: number - 1], step, *self.steps[number:]))
 
 
 def checklist_in(text: str, before: Checklist | None) -> Checklist | None:
@@ -97,8 +92,8 @@ def checklist_in(text: str, before: Checklist | None) -> Checklist | None:
             goal.append(_GOAL.sub("", line, count=1))
     if not steps:
         return None
-    told = one_row(" ".join(goal))
-    return Checklist(told or (before.goal if before is not None else ""), tuple(steps))
+    named = one_row(" ".join(goal))
+    return Checklist(named or (before.goal if before is not None else ""), tuple(steps))
 
 
 def one_row(text: str) -> str:

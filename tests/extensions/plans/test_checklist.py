@@ -8,9 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codelet.errors import UsageError
 from codelet.events import PlannedStep
-from codelet.extensions.plans import edited
 from codelet.extensions.plans.checklist import (
     LONGEST,
     MOST_STEPS,
@@ -114,29 +112,3 @@ def test_too_many_steps_of_an_export_are_left_out_and_that_is_said() -> None:
     plan = imported({"goal": "g", "steps": [step] * (MOST_STEPS + 7), "current_step": 0, "status": "Pending"})
     assert len(plan.steps) == MOST_STEPS
     assert "7 more" in plan.steps[-1].description
-
-
-def test_the_user_changes_a_plan() -> None:
-    plan = None
-    for line in (
-        "goal ship it",
-        "add read",
-        "add write",
-        "add test",
-        "start 2",
-        "done 1 it is fine",
-        "fail 3 no tests",
-    ):
-        plan = edited(plan, line)
-    assert plan is not None
-    assert plan.text() == "ship it\n1. [x] read: it is fine\n2. [>] write\n3. [!] test: no tests"
-    plan = edited(edited(plan, "edit 3 test it"), "drop 1")
-    assert plan is not None and plan.text() == "ship it\n1. [>] write\n2. [ ] test it"
-    assert edited(plan, "clear") is None
-
-
-@pytest.mark.parametrize("argument", ["done", "done 0", "done 3", "done x", "edit 1", "add", "frobnicate 1", "goal "])
-def test_what_the_user_cannot_mean_is_refused(argument: str) -> None:
-    plan = checklist_in("[ ] a\n[ ] b", None)
-    with pytest.raises(UsageError, match=r"^/plan "):
-        edited(plan, argument)

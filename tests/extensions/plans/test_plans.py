@@ -103,11 +103,12 @@ async def test_the_user_sees_and_edits_it_and_the_model_is_told(open_session: Op
     session, provider = open_session(tools=None)
     provider.answers.extend(planned())
     await turn(session)
-    assert (await session.run_command("plan", "done 1 twelve")).split("\n")[1] == "1. [x] read the tests: twelve"
+    assert (await session.run_command("plan", "add  tell  people")).split("\n")[-1] == "4. [ ] tell people"
     await turn(session)
-    assert "1. [x] read the tests: twelve" in told(provider.sent[-1].tail)
-    with pytest.raises(UsageError, match="no step 9"):
-        await session.run_command("plan", "drop 9")
+    assert "4. [ ] tell people" in told(provider.sent[-1].tail)
+    for wrong in ("drop 9", "add", "add  ", "clear all"):
+        with pytest.raises(UsageError, match=r"it takes add TEXT, clear, approve"):
+            await session.run_command("plan", wrong)
     with pytest.raises(UsageError, match="no plan waits"):
         await session.run_command("plan", "approve")
     await session.run_command("plan", "clear")
@@ -178,9 +179,9 @@ async def test_what_another_program_wrote_into_it_stays_while_it_is_not_changed(
     snapshot = Recorder().snapshot(session).replace(plan=foreign)
     restore(session, snapshot)
     assert Recorder(snapshot).snapshot(session).plan == foreign
-    await session.run_command("plan", "done 1")
+    await session.run_command("plan", "add b")
     changed = Recorder(snapshot).snapshot(session).plan
-    assert changed is not None and changed["status"] == "Completed"
+    assert changed is not None and [step["description"] for step in changed["steps"]] == ["a b", "b"]
 
 
 def planning() -> Extension:

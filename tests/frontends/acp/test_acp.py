@@ -135,7 +135,7 @@ async def test_commands_are_listed_and_run(editor: Editor, model_server: ModelSe
     await editor.until(lambda: editor.updates("available_commands_update"))
     names = {each["name"] for each in editor.updates("available_commands_update")[0]["availableCommands"]}
     assert {"help", "status", "context", "plan"} <= names and "exit" not in names
-    assert await editor.prompt(session, "/plan goal mend it") == "end_turn"
+    assert await editor.prompt(session, "/plan add mend it") == "end_turn"
     assert "mend it" in editor.text and editor.updates("plan")
     assert not model_server.requests
     assert (await _prompt(editor, session, [{"type": "text", "text": "/theme dark"}]))["error"]["code"] == -32602
