@@ -79,20 +79,25 @@ class EventLog(Extension, Guard):
             case events.Retry():
                 self._write("warning", "retry", attempt=event.attempt, wait=event.wait, reason=event.reason)
             case events.Compaction():
-                self._see_compaction(event)
+                levels: dict[str, LogLevel] = {"done": "info", "undone": "info", "stopped": "warning"}
+                facts = {"phase": event.phase, "reason": event.reason, "before": event.before, "after": event.after}
+                self._write(levels.get(event.phase, "debug"), "compaction", tier=event.tier, note=event.note, **facts)
             case events.ToolResult():
                 level: LogLevel = "info" if event.status == "done" else "warning"
                 took = round(event.seconds, 3)
                 self._write(level, "tool", tool=event.name, call=event.id, status=event.status, seconds=took)
                 self._write("debug", "tool_output", call=event.id, text=event.text)
             case events.TurnEnd():
-                self._see_end(event)
+                took = round(time.monotonic() - self._turn_begun, 3)
+                ended = {"reason": event.reason, "steps": event.steps, "error": event.error, "cut": len(event.cut)}
+                level = _LEVEL_OF_END.get(event.reason, "info")
+                self._write(level, "turn_end", turn=self._session.turns, seconds=took, **ended)
             case events.Interrupted():
                 counts = {name: len(getattr(event, name)) for name in ("failed", "half_done", "not_done")}
                 self._write("warning", "interrupted", **counts)
             case _ if not isinstance(event, _QUIET):
-                told = {name: value for name in event.fields if isinstance(value := getattr(event, name), str | int)}
-                self._write("debug", event.type, **told)
+                fields = {name: value for name in event.fields if isinstance(value := getattr(event, name), str | int)}
+                self._write("debug", event.type, **fields)
 
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
         """Write verdicts and answers to questions; what is refused is a warning."""
@@ -133,17 +138,6 @@ class EventLog(Extension, Guard):
             wait = round(known[model].wait, 1)
             self._write("warning", "circuit_open", model=model, failures=known[model].failures, wait=wait)
         self._open_circuits = set(known)
-
-    def _see_compaction(self, event: events.Compaction) -> None:
-        levels: dict[str, LogLevel] = {"done": "info", "undone": "info", "stopped": "warning"}
-        facts = {"phase": event.phase, "reason": event.reason, "before": event.before, "after": event.after}
-        self._write(levels.get(event.phase, "debug"), "compaction", tier=event.tier, note=event.note, **facts)
-
-    def _see_end(self, event: events.TurnEnd) -> None:
-        took = round(time.monotonic() - self._turn_begun, 3)
-        level = _LEVEL_OF_END.get(event.reason, "info")
-        facts = {"reason": event.reason, "steps": event.steps, "error": event.error, "cut": len(event.cut)}
-        self._write(level, "turn_end", turn=self._session.turns, seconds=took, **facts)
 
     def _write(self, level: LogLevel, event: str, **facts: object) -> None:
         if _LEVELS.index(level) < self._least or self._problem is not None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import re
 import stat
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from codelet.record import Record
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ _PLAIN = re.compile(r"([A-Za-z][\w-]*):[ \t]+([^\s\"'|>&*!#%@`{].*)")
 _LOOSE = re.compile(r"([A-Za-z][\w-]*):(.*)")
 IGNORED = ("allowed-tools", "disallowed-tools", "model", "hooks", "agent", "context")
 """Fields of commands and skills that grant rights or choose models elsewhere: here the user's settings do that."""
+_PLAIN_TYPES = {"array": "a list", "object": "a table", "str": "a text", "int": "a whole number"} | {
+    "float": "a number", "bool": "true or false", "null": "nothing",
+}  # fmt: skip
+"""msgspec's names of types, for users."""
 _MOST_DEPTH = 6
 _MOST_NODES = 2_000
 _TAG = "tag:yaml.org,2002:"
@@ -38,14 +42,6 @@ class FileFault(Exception):
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(problem)
         self.line = line
-
-
-class Node(Record):
-    """A value and its line: a text with the kind that YAML sees in it, a list of nodes, or nodes by name."""
-
-    value: str | list[Any] | dict[str, Any]
-    kind: str
-    line: int
 
 
 def read_text_file(path: Path, most: int, *, within: Path | None, cut: bool = False) -> str:
@@ -79,16 +75,23 @@ def read_json_file(path: Path, most: int) -> object:
         raise FileFault(getattr(error, "lineno", 1), f"invalid JSON: {error}") from None
 
 
-def converted(value: object, kind: type[UserValue]) -> UserValue:
-    """Return a value from a user's file as this type of msgspec's. Raises ValueError that names the place."""
+def converted(value: object, kind: type[UserValue], lines: Mapping[str, int] | None = None) -> UserValue:
+    """Return a value from a user's file as this type of msgspec's.
+
+    Raises ValueError with the place, or with the `lines` of the file's parts FileFault.
+    """
     import msgspec
 
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        problem, _, place = str(error).partition(" - at `$")
-        named = place.rstrip("`").removeprefix(".")
-        raise ValueError(f"{named}: {problem}" if named else problem) from None
+        problem, _, path = str(error).partition(" - at `$")
+        problem = re.sub(r"`(\w+)`", lambda found: _PLAIN_TYPES.get(found[1], repr(found[1])), problem)
+        path = path.rstrip("`").partition("[...]")[0]
+        said = f"{path.removeprefix('.')}: {problem}" if path else problem
+        if lines is None:
+            raise ValueError(said) from None
+        raise FileFault(lines.get(path, 1), said) from None
 
 
 def split_front(text: str) -> tuple[str | None, str]:
@@ -107,9 +110,9 @@ def fields_of(front: str) -> dict[str, str]:
     if all(each is not None and " #" not in each[2] for each in plain):
         return {each[1]: each[2] for each in plain if each is not None}
     try:
-        found = read_nodes(front).value
+        found, _ = read_yaml(front, typed=False)
         if isinstance(found, dict):
-            return {name: node.value if isinstance(node.value, str) else "" for name, node in found.items()}
+            return {name: value if isinstance(value, str) else "" for name, value in found.items()}
     except FileFault:
         pass
     loose: dict[str, str] = {}
@@ -121,13 +124,22 @@ def fields_of(front: str) -> dict[str, str]:
     return loose
 
 
-def read_nodes(text: str, above: int = 0) -> Node:
-    """The one document in a text, with `above` lines before it in its file. Raises FileFault."""
+def read_yaml(text: str, above: int = 0, *, typed: bool = True) -> tuple[object, dict[str, int]]:
+    """Return the value of the one document in a text, and the line of each part by its path, such as `.tools[1]`.
+
+    There are `above` lines before the text in its file. All values are texts unless `typed`. Raises FileFault.
+    """
     import yaml  # only for what needs it: most front matter does not
 
     try:
         _check(text, above)
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        loader = yaml.SafeLoader(text) if typed else yaml.BaseLoader(text)
+        root = loader.get_single_node()
+        lines: dict[str, int] = {}
+        if root is None:
+            raise FileFault(above + 1, "is empty")
+        _note_lines(root, "", above, lines)
+        return loader.construct_document(root), lines
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = one_line(str(error.problem or error.context), 200)
@@ -135,9 +147,6 @@ def read_nodes(text: str, above: int = 0) -> Node:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise FileFault(above + line, f"holds the character U+{error.character:04X}") from None
-    if root is None:
-        raise FileFault(above + 1, "is empty")
-    return _node(root, above)
 
 
 def _check(text: str, above: int) -> None:
@@ -163,21 +172,18 @@ def _check(text: str, above: int) -> None:
             raise FileFault(line, f"has more than {_MOST_NODES} values")
 
 
-def _node(node: yaml.Node, above: int) -> Node:
+def _note_lines(node: yaml.Node, path: str, above: int, lines: dict[str, int]) -> None:
+    """Note the line of a node and of all nodes in it. Raises FileFault for a name that is there twice."""
     import yaml
 
-    line = above + node.start_mark.line + 1
-    if isinstance(node, yaml.ScalarNode):
-        return Node(node.value, node.tag.removeprefix(_TAG), line)
+    lines[path] = above + node.start_mark.line + 1
     if isinstance(node, yaml.SequenceNode):
-        return Node([_node(item, above) for item in node.value], "list", line)
-    assert isinstance(node, yaml.MappingNode)
-    named: dict[str, Node] = {}
-    for key, value in node.value:
-        at = above + key.start_mark.line + 1
+        for place, item in enumerate(node.value):
+            _note_lines(item, f"{path}[{place}]", above, lines)
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        line, name = above + key.start_mark.line + 1, f"{path}.{key.value}"
         if not isinstance(key, yaml.ScalarNode):
-            raise FileFault(at, "has a name that is no text")
-        if key.value in named:
-            raise FileFault(at, f"has {one_line(key.value, 60)!r} twice")
-        named[key.value] = _node(value, above)
-    return Node(named, "mapping", line)
+            raise FileFault(line, "has a name that is no text")
+        if name in lines:
+            raise FileFault(line, f"has {one_line(key.value, 60)!r} twice")
+        _note_lines(value, name, above, lines)

@@ -14,39 +14,38 @@ from codelet.system.machine import MachineState, RunningProcess, machine_state
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
-    from codelet.context.reminders import ReminderLedger
     from codelet.extensions.session_view import SessionView
 
 _MACHINE = "The machine at the start of this turn: {state}."
 
 
 _LONGEST_NAME = 40
-_PROCESSES_TOLD = 3
+_MOST_PROCESSES = 3
 
 
 class Machine(Extension, Source):
-    """Looks at the machine when a turn begins. With `told` the model gets a line about it."""
+    """Looks at the machine when a turn begins. With `in_requests` the model gets a line about it."""
 
     name = "machine"
     quiet = True
 
-    def __init__(self, *, told: bool) -> None:
+    def __init__(self, *, in_requests: bool) -> None:
         self.reminders = (self,)
         self.commands = (Command("env", "the machine and the workspace", self._shown),)
-        self._told = told
+        self._in_requests = in_requests
         self._line: str | None = None
         self._session: SessionView
 
     @classmethod
     def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
-        return cls(told=given.settings.environment == "full")
+        return cls(in_requests=given.settings.environment == "full")
 
     def attach(self, session: SessionView) -> None:
         self._session = session
 
     async def begin(self) -> None:
         """Look at the machine, off the event loop: it reads a few hundred small files."""
-        if self._told:
+        if self._in_requests:
             self._line = line_of(await asyncio.to_thread(machine_state, self._session.workspace))
 
     async def text(self) -> str | None:
@@ -69,18 +68,9 @@ class Machine(Extension, Source):
             if text
         ]
         rows += [f"{_process(each)}, process {each['pid']}" for each in state.get("processes", ())]
-        if told := self._left_out(session.reminders):
-            rows.append(told)
+        if not self._in_requests:
+            rows.append("the model gets the first lines only; --environment full adds the machine's state")
         return "\n".join(rows)
-
-    def _left_out(self, reminders: ReminderLedger) -> str:
-        """Return which of what `/env` shows the model is not told."""
-        surroundings = Environment.name in reminders.sourced and Environment.name not in reminders.off
-        machine = self._told and self.name not in reminders.off
-        if surroundings:
-            more = "the model gets the first lines only; --environment full adds the machine's state too"
-            return "" if machine else more
-        return f"the model gets {'the state of the machine only' if machine else 'nothing of it'}"
 
 
 def line_of(state: MachineState) -> str:
@@ -90,7 +80,7 @@ def line_of(state: MachineState) -> str:
         ("disk", _percent(state.get("disk_usage_percent"))),
         ("load", _load()),
         ("battery", _percent(state.get("battery_percent"))),
-        ("largest processes", "; ".join(map(_process, state.get("processes", [])[:_PROCESSES_TOLD]))),
+        ("largest processes", "; ".join(map(_process, state.get("processes", [])[:_MOST_PROCESSES]))),
     )
     return _MACHINE.format(state=", ".join(f"{label} {text}" for label, text in parts if text))
 

@@ -133,7 +133,7 @@ ROWS = (
         made="memory.remembering:Facts",
         commands={
             "facts": (
-                "facts that are kept, or a change: add TEXT, edit N TEXT, forget N, promote N, find WORDS",
+                "facts that are kept, or a change: add TEXT, forget N, promote N, find WORDS",
                 "[CHANGE]",
             )
         },
@@ -198,7 +198,7 @@ ROWS = (
         starts=lambda given: bool(given.settings.mcp_servers or given.settings.mcp),
     ),
     ManifestRow(
-        made="web.fetching:Fetching",
+        made="web.fetcher:Fetching",
         tools=(
             ToolRow(name="fetch", text=prompt.FETCH_TOOL, arguments={"url": "string"}, touches=True, required=("url",)),
         ),

@@ -9,43 +9,19 @@ from typing import TYPE_CHECKING, Any
 from codelet.extensions.base import Extension, Guard, extension_of
 
 if TYPE_CHECKING:
-    from codelet.extensions.diagnostics.checker import Checker
-    from codelet.extensions.file_history.change_log import ChangeLog, FileBack, RanCommand
-    from codelet.extensions.file_history.place_state import PlaceState
-    from codelet.extensions.hooks.hook_file import Hook
+    from codelet.extensions.diagnostics.checker import Checker as Checker
+    from codelet.extensions.file_history.change_log import ChangeLog as ChangeLog
+    from codelet.extensions.file_history.change_log import FileBack as FileBack
+    from codelet.extensions.file_history.change_log import RanCommand as RanCommand
+    from codelet.extensions.file_history.place_state import PlaceState as PlaceState
+    from codelet.extensions.hooks.hook_file import Hook as Hook
     from codelet.extensions.mcp.client import Mcp
-    from codelet.extensions.memory.fact_file import FactFile
-    from codelet.extensions.memory.fact_search import TextSearch, TextSource
+    from codelet.extensions.memory.fact_search import TextSearch as TextSearch
+    from codelet.extensions.memory.fact_search import TextSource as TextSource
     from codelet.extensions.profiles.find import ProfilePlaces
-    from codelet.extensions.profiles.profile import Profile
+    from codelet.extensions.profiles.profile import Profile as Profile
     from codelet.extensions.session_view import ExtensionSettings, SessionView
     from codelet.tools.tool import BackgroundTasks
-
-__all__ = [
-    "ChangeLog",
-    "Checker",
-    "FactFile",
-    "FileBack",
-    "Hook",
-    "PlaceState",
-    "Profile",
-    "RanCommand",
-    "TextSearch",
-    "TextSource",
-    "asking",
-    "background_tasks",
-    "export_keys",
-    "file_history",
-    "history_guard",
-    "is_planning",
-    "mcp_servers",
-    "plan_first",
-    "profile_in_force",
-    "profile_places",
-    "read_checkers",
-    "read_hooks",
-    "text_search",
-]
 
 
 def asking() -> Extension:

@@ -79,9 +79,13 @@ class Statistics(Extension, Guard, Source):
         self.guards = (self,)
         self.reminders = (self,)
         self.commands = (Command("stats", "counts, failures and seconds of calls and requests", self._shown),)
+
+        def restore_approvals(value: Any) -> None:
+            self.approvals[:] = value  # a record only: it permits nothing
+
         self.parts = (
             ExportPart("metrics", self._metrics, self._count_on, lambda: METRICS),
-            ExportPart("approvals", lambda: list(self.approvals), self._remember_earlier, lambda: APPROVALS),
+            ExportPart("approvals", lambda: list(self.approvals), restore_approvals, lambda: APPROVALS),
         )
         self._clock = clock
         self._session: SessionView
@@ -95,22 +99,29 @@ class Statistics(Extension, Guard, Source):
 
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
         """Count how a call ended, and remember what was refused or answered."""
-        if kind == "execution":
-            failed = facts.get("status") == "failed"
-            self._count(call.name, "calls", 1)
-            self._count(call.name, "failures", int(failed))
-            seconds = facts.get("seconds")
-            if isinstance(seconds, int | float):
-                self._count(call.name, "seconds", seconds)
-                self._of(call.name)["longest"] = max(self._of(call.name)["longest"], seconds)
-        elif kind == "verdict" and facts.get("action") == "deny":
-            self._denied(call, "denied", facts.get("reason"))
-        elif kind == "approval":
+        outcome = "denied" if kind == "verdict" and facts.get("action") == "deny" else ""
+        if kind == "approval":
             outcome = str(facts.get("outcome"))
-            if outcome in ("yes", "always"):
-                self._remember(call, outcome, facts.get("reason"))
-            else:
-                self._denied(call, outcome, facts.get("reason"))
+        if kind == "execution":
+            seconds = facts.get("seconds")
+            took = float(seconds) if isinstance(seconds, int | float) else 0.0
+            figures = self._figures(call.name)
+            figures["calls"] += 1
+            figures["failures"] += facts.get("status") == "failed"
+            figures["seconds"] = round(figures["seconds"] + took, 3)
+            figures["longest"] = max(figures["longest"], took)
+        elif outcome:
+            self._figures(call.name)["denials"] += outcome not in ("yes", "always")
+            mask = self._session.mask
+            self.approvals.append(
+                {
+                    "timestamp": round(self._clock(), 3),
+                    "turn": self._session.turns,
+                    "about": one_line(mask(call.described), _LONGEST_ABOUT),
+                    "outcome": outcome,
+                    "reason": one_line(mask(str(facts.get("reason") or "")), _LONGEST_ABOUT),
+                }
+            )
 
     def _in_a_row(self) -> dict[str, int]:
         """Count the latest failures and refusals of each tool in a row, in this turn only."""
@@ -128,12 +139,10 @@ class Statistics(Extension, Guard, Source):
     async def text(self) -> str | None:
         lines = []
         for name, count in sorted(self._in_a_row().items()):
-            if count < FAILURES_TOLD:
-                continue
-            figures = self._of(name)
-            missed = int(figures["failures"] + figures["denials"])
-            all_calls = int(figures["calls"] + figures["denials"])
-            lines.append(_TOOL_FAILS.format(name=name, count=count, missed=missed, all=all_calls))
+            figures = self._figures(name)
+            missed, calls = (int(figures[each] + figures["denials"]) for each in ("failures", "calls"))
+            if count >= FAILURES_TOLD:
+                lines.append(_TOOL_FAILS.format(name=name, count=count, missed=missed, all=calls))
         return "\n".join(lines) or None
 
     def totals(self) -> dict[str, float]:
@@ -148,11 +157,6 @@ class Statistics(Extension, Guard, Source):
         }
         return {name: round(value + self.carried.get(name, 0), 3) for name, value in own.items()}
 
-    def circuits(self) -> dict[str, dict[str, Any]]:
-        """The models whose last attempts failed: whether their circuit is open, and how many failed in a row."""
-        found = self._session.models.circuits()
-        return {each.model: {"state": each.state, "failures": each.failures} for each in found}
-
     def _circuit_rows(self) -> list[str]:
         rows = []
         for each in self._session.models.circuits():
@@ -160,14 +164,15 @@ class Statistics(Extension, Guard, Source):
             failures = f"{_plural(each.failures, 'failure')} in a row"
             name = one_line(self._session.mask(f"{each.model} by {each.provider}"), 60)
             rows.append(f"{name}: {failures}, circuit {each.state}{wait}")
-        newest = self._session.models.changes[-_MOST_CHANGES:]
-        told = [f"{change.model} replaced {change.replaced}" for change in newest]
-        return rows + [one_line(self._session.mask(each), 100) for each in told]
+        changes = self._session.models.changes[-_MOST_CHANGES:]
+        replaced = (self._session.mask(f"{each.model} replaced {each.replaced}") for each in changes)
+        return rows + [one_line(each, 100) for each in replaced]
 
     def _metrics(self) -> Any:
         """All figures; seconds are summed up, `longest` is the longest single call."""
-        tools = {name: dict(figures) for name, figures in self.by_tool.items()}
-        circuits = self.carried_circuits | self.circuits()
+        tools, models = {name: dict(figures) for name, figures in self.by_tool.items()}, self._session.models
+        open_now = {each.model: {"state": each.state, "failures": each.failures} for each in models.circuits()}
+        circuits = self.carried_circuits | open_now
         return self.totals() | {"by_tool": tools} | ({"circuits": circuits} if circuits else {})
 
     def _count_on(self, value: Any) -> None:
@@ -177,34 +182,10 @@ class Statistics(Extension, Guard, Source):
         tools = value.get("by_tool", {})
         self.by_tool = {name: {count: figures.get(count, 0) for count in _COUNTS} for name, figures in tools.items()}
 
-    def _remember_earlier(self, value: Any) -> None:
-        """Restore the history of an export: a record only, it permits nothing."""
-        self.approvals.clear()
-        self.approvals.extend(value)
-
-    def _denied(self, call: GuardedCall, outcome: str, reason: object) -> None:
-        self._count(call.name, "denials", 1)
-        self._remember(call, outcome, reason)
-
-    def _remember(self, call: GuardedCall, outcome: str, reason: object) -> None:
-        self.approvals.append(
-            {
-                "timestamp": round(self._clock(), 3),
-                "turn": self._session.turns,
-                "about": one_line(self._session.mask(call.described), _LONGEST_ABOUT),
-                "outcome": outcome,
-                "reason": one_line(self._session.mask(str(reason or "")), _LONGEST_ABOUT),
-            }
-        )
-
-    def _of(self, name: str) -> dict[str, float]:
+    def _figures(self, name: str) -> dict[str, float]:
         if name not in self.by_tool and len(self.by_tool) >= _MOST_TOOLS:
             name = "others"
         return self.by_tool.setdefault(name, dict.fromkeys(_COUNTS, 0))
-
-    def _count(self, name: str, what: str, more: float) -> None:
-        figures = self._of(name)
-        figures[what] = round(figures[what] + more, 3)
 
     async def _shown(self, session: SessionView, argument: str) -> str:
         total = self.totals()

@@ -1,3 +1,4 @@
-"""The search for facts by meaning, the extra `codelet-repl[semantic]`: the setting `facts_model` has a row for it in
-`extensions/memory/fact_search.py`. No module imports it by name (tests/extensions/memory/test_meaning.py).
+"""The search for facts by meaning, the extra `codelet-repl[semantic]`, which
+`extensions/memory/fact_search.py` imports when it is needed. No module imports it by name
+(tests/extensions/memory/test_meaning.py).
 """

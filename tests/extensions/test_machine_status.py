@@ -61,14 +61,6 @@ async def test_env_shows_what_holds_now_not_what_an_earlier_session_was_told(tmp
     assert OTHERS_RUN not in shown
 
 
-async def test_env_says_what_the_model_is_not_told(tmp_path: Path, open_session: Open):
-    expected = {"short": "nothing", "full": "state of the machine"}
-    for environment, told in expected.items():
-        settings = load_settings({"environment": environment}, workspace=tmp_path, environment={})
-        session, _ = open_session(*turned_on(OpenedWith(settings=settings)))
-        assert told in (await session.run_command("env")).splitlines()[-1]
-
-
 def test_what_is_not_known_is_left_out():
     line = line_of({"memory_used_mb": 2048.0, "memory_total_mb": 4096.0, "battery_percent": 78.0})
     assert ": memory 2.0 of 4.0 GiB used, load " in line

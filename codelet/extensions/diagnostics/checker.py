@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct, structs
 
 from codelet.errors import UsageError
+from codelet.extensions.front_matter import converted
 from codelet.record import Record
 from codelet.system.process.start import supplied_by
 
@@ -19,9 +23,8 @@ LINES = (
     r"(?::(?P<line>\d+)(?::\d+)?(?:-[\d:]+)?|\((?P<row>\d+)(?:,\d+)?\))\s*(?::|-)\s*(?P<text>.+)"
 )
 """Matches `PATH:LINE:COLUMN: TEXT` and `PATH(LINE,COLUMN): TEXT`, the forms of compilers."""
-_SECONDS, _MOST_SECONDS = 10.0, 120.0
 _LONGEST_LINE = 2_000
-_KEYS = ("command", "files", "lines", "timeout")
+_Words = Annotated[tuple[Annotated[str, Meta(pattern=r"\A[^\0]+\Z")], ...], Meta(min_length=1)]
 
 
 class Complaint(Record):
@@ -31,7 +34,7 @@ class Complaint(Record):
     text: str
 
 
-class Checker(Record, kw_only=True):
+class Checker(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """A program that checks files whose name, or path in the workspace, matches one of the patterns `files`.
 
     Its `command` runs in the workspace. `lines` is the regular expression of a line of its output, with the groups
@@ -39,10 +42,10 @@ class Checker(Record, kw_only=True):
     """
 
     name: str
-    command: tuple[str, ...]
-    files: tuple[str, ...]
+    command: _Words
+    files: _Words
     lines: str = LINES
-    timeout: float = _SECONDS
+    timeout: Annotated[float, Meta(gt=0, le=120)] = 10.0
 
     def fits(self, path: str) -> bool:
         name = os.path.basename(path)
@@ -71,7 +74,7 @@ class Checker(Record, kw_only=True):
         return found, is_any
 
 
-def _known(command: str, *files: str, timeout: float = _SECONDS) -> Checker:
+def _known(command: str, *files: str, timeout: float = 10.0) -> Checker:
     words = tuple(command.split())
     return Checker(name=words[0], command=words, files=files, timeout=timeout)
 
@@ -94,7 +97,7 @@ KNOWN = {
 def checkers_from(value: object) -> tuple[Checker, ...]:
     """Return the checkers that a list of known names, a text with commas, or a table names. Raises ValueError."""
     if isinstance(value, Mapping):
-        return tuple(_defined(value))
+        return tuple(_defined(name, table) for name, table in value.items() if table is not False)
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, Sequence) or not all(isinstance(each, str) for each in names):
         raise ValueError("must be names, or a table for each checker, such as [checkers.NAME]")
@@ -107,40 +110,18 @@ def _named(name: str) -> Checker:
     return KNOWN[name]
 
 
-def _defined(tables: Mapping[str, object]) -> Iterator[Checker]:
-    for name, table in tables.items():
-        if table is True:
-            yield _named(name)
-        elif isinstance(table, Mapping):
-            yield _checker(name, table)
-        elif table is not False:
-            raise ValueError(f"{name}: must be true, false or a table")
-
-
-def _checker(name: str, table: Mapping[str, object]) -> Checker:
-    if unknown := sorted(table.keys() - set(_KEYS)):
-        raise ValueError(f"{name}: unknown key {unknown[0]!r}; the keys are {', '.join(_KEYS)}")
-    known = KNOWN.get(name)
-    command = _words(name, table, "command") or (known.command if known else ())
-    files = _words(name, table, "files") or (known.files if known else ())
-    if not command or not files:
-        raise ValueError(
-            f"{name}: a checker needs a command and files, two lists such as ['lint', '{FILE}'] and ['*.py']"
-        )
-    lines, seconds = table.get("lines", LINES), table.get("timeout", _SECONDS)
+def _defined(name: str, table: object) -> Checker:
+    if table is True:
+        return _named(name)
+    if not isinstance(table, Mapping):
+        raise ValueError(f"{name}: must be true, false or a table")
+    known = structs.asdict(KNOWN[name]) if name in KNOWN else {}
     try:
-        groups = re.compile(lines).groupindex if isinstance(lines, str) else {}
+        checker = converted({**known, **table, "name": name}, Checker)
+        if "text" not in re.compile(checker.lines).groupindex:
+            raise ValueError("lines must be a regular expression with a group (?P<text>…)")
     except re.error as error:
         raise ValueError(f"{name}: lines is no regular expression: {error}") from None
-    if not isinstance(lines, str) or "text" not in groups:
-        raise ValueError(f"{name}: lines must be a regular expression with a group (?P<text>…)")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _MOST_SECONDS:
-        raise ValueError(f"{name}: timeout must be a number of seconds up to {_MOST_SECONDS:g}")
-    return Checker(name=name, command=command, files=files, lines=lines, timeout=float(seconds))
-
-
-def _words(name: str, table: Mapping[str, object], key: str) -> tuple[str, ...]:
-    value = table.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(each, str) and each and "\0" not in each for each in value):
-        raise ValueError(f"{name}: {key} must be a list of texts")
-    return tuple(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    return checker

@@ -140,7 +140,11 @@ class ChangeLog:
 
     def _back(self, own: Sequence[KeptChange]) -> FileBack:
         first = own[0]
-        now = look(first.place, self.largest)
+        now, lost = look(first.place, self.largest), ""
+        if first.before.kind == "other":
+            lost = "there was no regular file before"
+        elif first.before.kind == "file" and first.before.data is None:
+            lost = "its old content is no longer in memory"
         return FileBack(
             place=first.place,
             name=first.name,
@@ -148,7 +152,7 @@ class ChangeLog:
             now=now,
             changes=tuple(own),
             foreign=_foreign(own, now) if not first.before.same(now) else "",
-            lost=_lost(first.before),
+            lost=lost,
         )
 
     def _forget(self, changes: Sequence[KeptChange]) -> None:
@@ -159,14 +163,6 @@ class ChangeLog:
 
 def _size(change: KeptChange) -> int:
     return len(change.before.data or b"")
-
-
-def _lost(target: PlaceState) -> str:
-    if target.kind == "other":
-        return "there was no regular file before"
-    if target.kind != "nothing" and target.data is None:
-        return "its old content is no longer in memory"
-    return ""
 
 
 def _foreign(own: Sequence[KeptChange], now: PlaceState) -> str:

@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import os
 import stat
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
@@ -20,7 +19,7 @@ from codelet.record import Record
 from codelet.safety.opener import Made, open_file, open_folder
 from codelet.tools.files import failure
 
-PlaceKind = Literal["nothing", "file", "link", "other"]
+PlaceKind = Literal["nothing", "file", "other"]
 
 _PIECE = 1 << 20
 
@@ -29,9 +28,9 @@ Stamp = tuple[int, int, int, int]
 
 
 class PlaceState(Record, kw_only=True):
-    """The state of a place. `other` is neither a file nor a link, or cannot be read.
+    """The state of a place. `other` is no regular file, or cannot be read.
 
-    `data` are the bytes of a file or the target of a link, None if they were dropped. `owner` is user and group,
+    `data` are the bytes of a file, None if they were dropped. `owner` is user and group,
     `extended` are the extended attributes of a file with data.
     """
 
@@ -60,18 +59,27 @@ def look(place: Path, largest: int) -> PlaceState:
     """
     try:
         folder, last = open_folder(place)
+        try:
+            status = os.stat(last, dir_fd=folder, follow_symlinks=False)
+            stamp = _stamp(status)
+            if not stat.S_ISREG(status.st_mode):
+                return PlaceState(kind="other", stamp=stamp)
+            data, extended = (None, {}) if status.st_size > largest else _content(place, largest)
+        finally:
+            os.close(folder)
     except FileNotFoundError:
         return PlaceState(kind="nothing")
     except OSError:
         return PlaceState(kind="other")
-    try:
-        return _look(folder, last, place, largest)
-    except FileNotFoundError:
-        return PlaceState(kind="nothing")
-    except OSError:
-        return PlaceState(kind="other")
-    finally:
-        os.close(folder)
+    return PlaceState(
+        kind="file",
+        mode=stat.S_IMODE(status.st_mode),
+        digest=repr(stamp).encode() if data is None else hashlib.sha256(data).digest(),
+        data=data,
+        owner=(status.st_uid, status.st_gid),
+        extended=extended,
+        stamp=stamp,
+    )
 
 
 def missing_folders(place: Path) -> tuple[Path, ...]:
@@ -110,21 +118,6 @@ def remove_empty(folders: Iterable[Path]) -> list[Path]:
         finally:
             os.close(folder)
     return left
-
-
-def _look(folder: int, last: str, place: Path, largest: int) -> PlaceState:
-    status = os.stat(last, dir_fd=folder, follow_symlinks=False)
-    owner, stamp = (status.st_uid, status.st_gid), _stamp(status)
-    if stat.S_ISLNK(status.st_mode):
-        target = os.fsencode(os.readlink(last, dir_fd=folder))
-        digest = hashlib.sha256(target).digest()
-        return PlaceState(kind="link", digest=digest, data=target, owner=owner, stamp=stamp)
-    if not stat.S_ISREG(status.st_mode):
-        return PlaceState(kind="other", stamp=stamp)
-    mode = stat.S_IMODE(status.st_mode)
-    data, extended = (None, {}) if status.st_size > largest else _content(place, largest)
-    digest = repr(stamp).encode() if data is None else hashlib.sha256(data).digest()
-    return PlaceState(kind="file", mode=mode, digest=digest, data=data, owner=owner, extended=extended, stamp=stamp)
 
 
 def _content(place: Path, largest: int) -> tuple[bytes | None, Mapping[str, bytes]]:
@@ -188,17 +181,5 @@ def _replace_in(folder: int, last: str, name: str, wanted: PlaceState, now: Plac
     from codelet.tools.replace import Attributes, put_file
 
     assert wanted.data is not None
-    if wanted.kind == "file":
-        attributes = Attributes(mode=wanted.mode, owner=wanted.owner, extended=wanted.extended)
-        put_file(folder, last, wanted.data, attributes, lambda: _must_be(folder, last, name, now))
-        return
-    temporary = f".{last[:40]}.{os.getpid()}-{time.monotonic_ns()}.tmp"
-    _must_be(folder, last, name, now)
-    try:
-        os.symlink(os.fsdecode(wanted.data), temporary, dir_fd=folder)
-        _must_be(folder, last, name, now)
-        os.rename(temporary, last, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
-        raise
+    attributes = Attributes(mode=wanted.mode, owner=wanted.owner, extended=wanted.extended)
+    put_file(folder, last, wanted.data, attributes, lambda: _must_be(folder, last, name, now))

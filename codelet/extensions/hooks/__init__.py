@@ -14,8 +14,7 @@ from uuid import uuid4
 from codelet import prompt
 from codelet.errors import PromptRefused
 from codelet.extensions.base import Extension, Guard, GuardedCall, OpenedWith
-from codelet.extensions.hooks.hook_file import EVENTS, NAMES, Hook
-from codelet.extensions.hooks.run_hook import HookReply, run_hook
+from codelet.extensions.hooks.hook_file import EVENTS, NAMES, Hook, HookReply, run_hook
 from codelet.record import Record
 from codelet.safety.secrets import without_secrets
 from codelet.safety.verdict import Verdict, VerdictAction

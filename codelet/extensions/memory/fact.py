@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from math import log
 from typing import Any, Literal
 
 from codelet.record import Record
@@ -16,7 +15,7 @@ ORIGINS: tuple[Origin, ...] = ("user", "model", "export")
 
 LONGEST_FACT = 500
 LONGEST_KEY = 60
-LONGEST_SAID = 80
+LONGEST_PROMPT = 80
 """The longest fact, key, and excerpt of the prompt, in characters."""
 
 _KEYED = re.compile(r"\[([^\[\]]{1,60})\]\s*(.*)", re.DOTALL)
@@ -117,8 +116,12 @@ class FactList:
 
     def users(self, fact: Fact) -> Fact | None:
         """Return the user's fact that this one, which is not the user's, would replace, or None."""
-        same, key = normal(fact.text), normal(fact.key)
-        return next((each for each in self.facts if each.by == "user" and _are_one(each, same, key)), None)
+        text, key = normal(fact.text), normal(fact.key)
+        for each in self.facts:
+            is_same = normal(each.key) == key if each.key else normal(each.text) == text
+            if each.by == "user" and is_same:
+                return each
+        return None
 
     def related(self, fact: Fact) -> Fact | None:
         """Return an older fact without a key, or with the same one, that shares most words with this one, or None."""
@@ -133,22 +136,15 @@ class FactList:
     def forget(self, fact: Fact) -> None:
         self.facts = tuple(each for each in self.facts if each is not fact)
 
-    def replace(self, fact: Fact, new: Fact) -> None:
-        """Replace a fact; another one with the same text or key is removed."""
-        same, key = normal(new.text), normal(new.key)
-        others = (each for each in self.facts if normal(each.text) != same and (not key or normal(each.key) != key))
-        stay = {id(fact), *map(id, others)}
-        self.facts = tuple(new if each is fact else each for each in self.facts if id(each) in stay)
+    def mark_like(self, fact: Fact, older: Fact) -> None:
+        """Note that a fact may say the same as an older one."""
+        marked = fact.replace(like=older.shown)
+        self.facts = tuple(marked if each is fact else each for each in self.facts)
 
     def restore(self, texts: Iterable[str], origins: Sequence[Mapping[str, object]] = ()) -> None:
         """Replace all facts by those of an export; `origins` are matched by text."""
         known = {str(origin.get("fact")): origin for origin in origins}
         self.facts = tuple(_restored(text, known.get(text, {})) for text in texts)
-
-
-def _are_one(fact: Fact, same: str, key: str) -> bool:
-    """Return whether the fact has that key, or that text under no key."""
-    return (key != "" and normal(fact.key) == key) or (normal(fact.text) == same and not fact.key)
 
 
 def _restored(text: str, origin: Mapping[str, Any]) -> Fact:
@@ -158,32 +154,19 @@ def _restored(text: str, origin: Mapping[str, Any]) -> Fact:
         key=plain(str(origin.get("key", "")), LONGEST_KEY),
         by=by if by in ORIGINS else "export",
         turn=int(origin.get("turn", 0)),
-        said=plain(str(origin.get("said", "")), LONGEST_SAID),
+        said=plain(str(origin.get("said", "")), LONGEST_PROMPT),
         when=float(origin.get("when", 0)),
         confirmed=origin.get("confirmed") is not False,
         like=plain(str(origin.get("like", "")), LONGEST_FACT),
     )
 
 
-def relevant(facts: Sequence[Fact], prompt: str, room: int) -> tuple[Fact, ...]:
-    """Return the facts that fit into `room` characters, in order: all, or those that share most with the prompt.
-
-    Rare words count more; among facts that share nothing, the newest come first.
-    """
-    if sum(min(len(fact.shown), LONGEST_FACT) for fact in facts) <= room:
-        return tuple(facts)
-    wanted = words_of(prompt)
-    words = [words_of(fact.shown) & wanted for fact in facts]
-    counts: dict[str, int] = {}
-    for each in words:
-        for word in each:
-            counts[word] = counts.get(word, 0) + 1
-    scores = [sum(log(1 + len(facts) / counts[word]) for word in sorted(each)) for each in words]
-    ranked = sorted(range(len(facts)), key=lambda place: (-scores[place], -place))
-    chosen: list[int] = []
-    for place in ranked:
-        size = min(len(facts[place].shown), LONGEST_FACT)
-        if size <= room:
-            chosen.append(place)
-            room -= size
-    return tuple(facts[place] for place in sorted(chosen))
+def newest_in(facts: Sequence[Fact], room: int) -> tuple[Fact, ...]:
+    """Return the newest facts that fit into `room` characters, in order."""
+    chosen: list[Fact] = []
+    for fact in reversed(facts):
+        room -= min(len(fact.shown), LONGEST_FACT)
+        if room < 0:
+            break
+        chosen.insert(0, fact)
+    return tuple(chosen)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from codelet.errors import CodeletError, UsageError
-from codelet.extensions.memory.fact import LONGEST_FACT, LONGEST_KEY, LONGEST_SAID, Fact, normal, plain, words_of
+from codelet.extensions.memory.fact import LONGEST_FACT, LONGEST_KEY, LONGEST_PROMPT, Fact, normal, plain, words_of
 from codelet.record import Record
 
 MOST_STORED = 20_000
@@ -83,7 +83,7 @@ class FactFile:
         except sqlite3.Error as error:
             raise CodeletError(f"{path}: the facts cannot be opened: {error}") from None
         try:
-            with _told(path):
+            with _as_one_line(path):
                 self._prepare()
         except BaseException:
             self._base.close()
@@ -129,14 +129,14 @@ class FactFile:
     def statements(self) -> list[tuple[int, str]]:
         """Return numbers and texts with keys, the newest first, without invalid UTF-8."""
         query = f"SELECT id, CAST(key || ' ' || text AS BLOB) FROM fact WHERE {_SOUND} ORDER BY id DESC LIMIT ?"
-        with self._lock, _told(self.path):
+        with self._lock, _as_one_line(self.path):
             rows = self._base.execute(query, (MOST_STORED,)).fetchall()
         texts = ((number, (raw or b"").decode("utf-8", "replace").strip()) for number, raw in rows)
         return [(number, text) for number, text in texts if text and "\ufffd" not in text]
 
     def version(self) -> tuple[int, int]:
         """Return a value that changes with every change of the file, by any process."""
-        with self._lock, _told(self.path):
+        with self._lock, _as_one_line(self.path):
             return self._base.execute("PRAGMA data_version").fetchone()[0], self._base.total_changes
 
     def newest(self, most: int) -> list[StoredFact]:
@@ -148,18 +148,11 @@ class FactFile:
     def forget(self, number: int) -> None:
         self._change(lambda: self._delete([number]))
 
-    def replace(self, number: int, fact: Fact) -> None:
-        def write() -> None:
-            self._delete([number])
-            self._write(fact)
-
-        self._change(write)
-
     def keep(self, number: int) -> None:
         self._change(lambda: self._base.execute("UPDATE fact SET kept = 1 WHERE id = ?", (number,)))
 
     def __len__(self) -> int:
-        with self._lock, _told(self.path):
+        with self._lock, _as_one_line(self.path):
             return int(self._base.execute("SELECT count(*) FROM fact").fetchone()[0])
 
     def close(self) -> None:
@@ -173,7 +166,7 @@ class FactFile:
 
         try:
             self._change(write)
-            with self._lock, _told(self.path):
+            with self._lock, _as_one_line(self.path):
                 self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
             self._base.close()
@@ -244,12 +237,12 @@ class FactFile:
             self._delete(self._numbers("kept = 0 ORDER BY used, id LIMIT ?", over))
 
     def _asked(self, query: str, values: Sequence[object]) -> list[StoredFact]:
-        with self._lock, _told(self.path):
+        with self._lock, _as_one_line(self.path):
             return [_stored(row) for row in self._base.execute(query, values).fetchall()]
 
     def _change(self, write: Callable[[], object]) -> None:
         """Run `write` in one transaction, once the lock is free."""
-        with self._lock, _told(self.path):
+        with self._lock, _as_one_line(self.path):
             self._waited(lambda: self._base.execute("BEGIN IMMEDIATE"))
             try:
                 write()
@@ -307,8 +300,8 @@ def _judge(base: sqlite3.Connection, path: Path) -> None:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Turn errors of SQLite into one line."""
+def _as_one_line(path: Path) -> Iterator[None]:
+    """Raise errors of SQLite as CodeletErrors."""
     try:
         yield
     except sqlite3.Error as error:
@@ -371,7 +364,7 @@ def _stored(row: tuple[int, str, object, object, object, object, object, object]
         text=plain(text, LONGEST_FACT),
         key=plain(key, LONGEST_KEY) if isinstance(key, str) else "",
         by="user" if by == "user" else "model" if by == "model" else "export",
-        said=plain(said, LONGEST_SAID) if isinstance(said, str) else "",
+        said=plain(said, LONGEST_PROMPT) if isinstance(said, str) else "",
         when=float(made) if isinstance(made, int | float) else 0.0,
     )
     return StoredFact(number=number, fact=fact, kept=bool(kept), uses=uses if isinstance(uses, int) else 0)

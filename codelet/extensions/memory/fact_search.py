@@ -1,7 +1,6 @@
-"""A search besides the one by words, for facts and for passages of sessions: a table names its module.
+"""The search by meaning, next to the one by words, for facts and for passages of sessions.
 
-The module is imported once it is needed. It has the function of `SearchModule`; it is an extra, and no part of
-the memory.
+It is an extra, and no part of the memory: its module is imported once it is needed.
 """
 
 from __future__ import annotations
@@ -10,9 +9,6 @@ from collections.abc import Collection, Hashable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
-
-SEARCHES = {"facts_model": "codelet.semantic.meaning"}
-"""By the setting that names its model, the module of a search."""
 
 
 class TextSource(Protocol):
@@ -44,6 +40,6 @@ class SearchModule(Protocol):
         """Return the search with the user's model, else with the one installed; None without. Raises UsageError."""
 
 
-def search_module(setting: str = "facts_model") -> SearchModule:
-    """Return the module of a setting's search."""
-    return cast("SearchModule", import_module(SEARCHES[setting]))
+def search_module() -> SearchModule:
+    """Return the module that searches by meaning."""
+    return cast("SearchModule", import_module("codelet.semantic.meaning"))

@@ -12,7 +12,7 @@ from codelet.errors import ToolError
 from codelet.extensions.memory.fact import (
     LONGEST_FACT,
     LONGEST_KEY,
-    LONGEST_SAID,
+    LONGEST_PROMPT,
     Fact,
     FactList,
     Origin,
@@ -76,15 +76,10 @@ class KeptFacts:
 
     async def remember(self, text: str, by: Origin, key: str = "") -> str:
         """Keep a fact, in the file too if there is one; what came of it, in a sentence. Raises ToolError."""
-        key, text = self.taken_apart(text, key)
-        fact = Fact(
-            text=text,
-            key=key,
-            by=by,
-            turn=self._session.turns,
-            said=self._said(),
-            when=round(self._clock(), 3),
-        )
+        messages = self._session.messages
+        place = newest_prompt(messages)
+        prompt = plain(messages[place]["content"] or "", LONGEST_PROMPT) if place >= 0 else ""
+        fact = self._new_fact(text, key, by).replace(said=prompt)
         if not any(character.isalnum() for character in fact.text):
             raise ToolError("a fact needs words")
         held = None if by == "user" else self.list.users(fact)
@@ -131,17 +126,17 @@ class KeptFacts:
                 elif not asks:
                     self.list.add(fact)
             if yes or not asks:
-                said = "kept" if yes else "kept as unconfirmed"
-                self._session.notices.say(f"facts {said}: {', '.join(fact.shown for fact in values)}")
+                how = "kept" if yes else "kept as unconfirmed"
+                self._session.notices.say(f"facts {how}: {', '.join(fact.shown for fact in values)}")
             self._refused.update(normal(fact.text) for fact in values)
         alike, self._alike = self._alike, []
         for fact, other in alike:
             older = other if isinstance(other, Fact) else other.fact
             shown = f"- {older.shown}\n+ {fact.shown}"
             if not asks:
-                self.list.replace(fact, fact.replace(like=older.shown))
+                self.list.mark_like(fact, older)
             elif await approvals.put("facts", "merge two facts: the newer stays", shown, "they may say the same"):
-                await self._drop(other)
+                await self.drop(other)
 
     def _named_values(self) -> list[Fact]:
         """The values of the newest handoff whose compaction was made that are neither known nor refused."""
@@ -152,20 +147,22 @@ class KeptFacts:
         known = {name for fact in self.list.facts if fact.confirmed for name in (normal(fact.text), normal(fact.key))}
         values = []
         for line in compactor.narrator.accepted:
-            key, text = self.taken_apart(line)
+            key, text = self._split(line)
             if key and not {normal(key), normal(text)} & (known | self._refused):
-                when = round(self._clock(), 3)
-                values.append(
-                    Fact(text=text, key=key, by="model", turn=self._session.turns, when=when, confirmed=False)
-                )
+                values.append(self._new_fact(text, key, "model").replace(confirmed=False))
         return values
 
-    async def _drop(self, fact: Fact | StoredFact) -> None:
+    def _new_fact(self, text: str, key: str, by: Origin) -> Fact:
+        key, text = self._split(text, key)
+        return Fact(text=text, key=key, by=by, turn=self._session.turns, when=round(self._clock(), 3))
+
+    async def drop(self, fact: Fact | StoredFact) -> None:
+        """Remove a fact of the session or of the file."""
         if isinstance(fact, Fact):
             self.list.forget(fact)
         elif self.file is not None:
             await asyncio.to_thread(self.file.forget, fact.number)
-            self.forgotten(fact.number)
+            self._found = [each for each in self._found if each.number != fact.number]
 
     async def forget(self, text: str) -> str:
         """Remove the fact with this text from the session and the file, if the user says yes. Raises ToolError."""
@@ -184,10 +181,10 @@ class KeptFacts:
         ):
             raise ToolError("the user wants to keep it")
         for each in found:
-            await self._drop(each)
+            await self.drop(each)
         return f"forgotten: {plain(text, LONGEST_FACT)}"
 
-    def taken_apart(self, text: str, key: str = "") -> tuple[str, str]:
+    def _split(self, text: str, key: str = "") -> tuple[str, str]:
         """Return the masked key and statement of a text. Without a `key` the text can begin with one."""
         if not key:
             key, text = keyed(text)
@@ -200,12 +197,3 @@ class KeptFacts:
         return fact.replace(
             text=mask(fact.text, patterns=True), key=mask(fact.key, patterns=True), said=mask(fact.said, patterns=True)
         )
-
-    def forgotten(self, number: int) -> None:
-        """Stop sending a fact that was removed from the file."""
-        self._found = [each for each in self._found if each.number != number]
-
-    def _said(self) -> str:
-        messages = self._session.messages
-        place = newest_prompt(messages)
-        return plain(messages[place]["content"] or "", LONGEST_SAID) if place >= 0 else ""

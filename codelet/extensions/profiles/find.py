@@ -107,12 +107,12 @@ class ProfilePlaces(Record, kw_only=True):
 
     def _read(self, name: str, found: list[str], place: Path | None) -> Profile:
         """Read one profile. Raises UsageError with the place."""
-        from codelet.extensions.profiles.profile_file import read_markdown, read_yaml  # imports yaml
+        from codelet.extensions.profiles.profile_file import profile_from_markdown, profile_from_yaml  # imports yaml
 
         own = frozenset(tool.name for tool in all_tools()) | OPTIONAL_TOOLS | SWITCHED_TOOLS
         if place is None:
             text = files(__package__).joinpath("shipped", found[0]).read_text(encoding="utf-8")
-            return read_yaml(name, text, _SHIPPED, own)
+            return profile_from_yaml(name, text, _SHIPPED, own)
         path = place / found[0]
         if len(found) > 1:
             raise UsageError(f"{path}:1: {found[1]} next to it is the same profile; remove one")
@@ -120,7 +120,7 @@ class ProfilePlaces(Record, kw_only=True):
             text = read_text_file(
                 path, _LARGEST, within=self.project if self.trusted and place in self.in_project else None
             )
-            reader = read_markdown if path.suffix == ".md" else read_yaml
+            reader = profile_from_markdown if path.suffix == ".md" else profile_from_yaml
             return reader(name, text, str(path), own)
         except FileFault as fault:
             raise UsageError(f"{path}:{fault.line}: {fault}") from None

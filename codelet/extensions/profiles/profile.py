@@ -16,10 +16,6 @@ Autonomy = Literal["auto", "confirm"]
 Risk = Literal["low", "medium", "high"]
 Verbosity = Literal["quiet", "normal", "verbose"]
 
-AUTONOMY: tuple[Autonomy, ...] = ("auto", "confirm")
-RISKS: tuple[Risk, ...] = ("low", "medium", "high")
-VERBOSITIES: tuple[Verbosity, ...] = ("quiet", "normal", "verbose")
-
 MEMORY_TOOLS = frozenset({"forget", "recall", "remember", "search_sessions", "plan", "skill"})
 """Tools that only use this process's memory: every profile permits them."""
 

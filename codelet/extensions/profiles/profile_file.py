@@ -7,18 +7,22 @@ an error, so that no agent gets more rights than its file gives.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from codelet.extensions.front_matter import FileFault, Node, read_nodes, split_front
-from codelet.extensions.profiles.profile import AUTONOMY, RISKS, VERBOSITIES, Profile
-from codelet.providers.protocol import EFFORTS
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
+
+from codelet.extensions.front_matter import FileFault, converted, read_yaml, split_front
+from codelet.extensions.profiles.profile import Autonomy, Profile, Risk, Verbosity
+from codelet.providers.protocol import Effort
 from codelet.system.text import clean, one_line
+from codelet.system.text.spelling import did_you_mean
 
 _LONGEST_PROMPT = 32_000
 _LONGEST_LINE = 500
-_MOST_TOOLS = 100
-_MOST_STEPS = 10_000
+_Line = Annotated[str, Meta(min_length=1, max_length=_LONGEST_LINE)]
+_Prompt = Annotated[str, Meta(max_length=_LONGEST_PROMPT)]
+_Names = Annotated[tuple[_Line, ...], Meta(max_length=100)]
 
 _ELSEWHERE = {
     "askuserquestion": "ask_user",
@@ -45,188 +49,129 @@ _LIMITING = re.compile(r"permi|allow|den[yi]|read_?only|sandbox|approv|autonom|r
 """Names in front matter that may be limits; unknown ones are an error."""
 
 
-def read_yaml(name: str, text: str, source: str, own: frozenset[str]) -> Profile:
-    """The profile in YAML. `own` are codelet's tools. Raises FileFault."""
-    fields = dict(_mapping(read_nodes(text)))
-    inner = fields.pop("config", None)
-    if inner is not None:
-        for key, node in _mapping(inner).items():
-            if key in fields:
-                raise FileFault(node.line, f"has {one_line(key, 60)!r} twice, in config and outside")
-            fields[key] = node
-    for key, node in fields.items():
-        if key not in _READERS and key != "id":
-            raise FileFault(node.line, f"has the unknown name {one_line(key, 60)!r}{_meant(key, [*_READERS, 'id'])}")
-    given = fields.pop("id", None)
-    if given is not None and (told := _line(given, "id")) != name:
-        raise FileFault(given.line, f"has the id {told!r}, but the file's name says {name!r}: give both the same")
-    values: dict[str, Any] = {key: _READERS[key](node, key) for key, node in fields.items()}
-    values["allowed_tools"], notes = _known(values.get("allowed_tools"), fields.get("allowed_tools"), own)
+class _Fields(Struct, forbid_unknown_fields=True):
+    """The fields of a profile in YAML, which may be in `config`."""
+
+    id: _Line | UnsetType = UNSET
+    system_prompt: _Prompt | UnsetType = UNSET
+    allowed_tools: _Names | UnsetType = UNSET
+    autonomy_mode: Autonomy = "auto"
+    max_iterations: Annotated[int, Meta(ge=1, le=10_000)] | UnsetType = UNSET
+    risk_tolerance: Risk = "high"
+    verbosity: Verbosity = "normal"
+    model: _Line | UnsetType = UNSET
+    effort: Effort | UnsetType = UNSET
+    description: _Line | UnsetType = UNSET
+
+
+class _Agent(Struct, rename={"permission_mode": "permissionMode", "forbidden": "disallowedTools"}):
+    """The front matter of another tool's agent, as far as codelet uses it."""
+
+    description: str = ""
+    model: _Line | UnsetType = UNSET
+    tools: Annotated[str, Meta(pattern=r"\S")] | _Names | dict[str, bool] | UnsetType = UNSET
+    forbidden: str | _Names = ()
+    permission_mode: Literal["plan", "default", "acceptEdits", "auto", "bypassPermissions", "dontAsk"] | None = None
+
+
+def profile_from_yaml(name: str, text: str, source: str, own: frozenset[str]) -> Profile:
+    """Return the profile in YAML. `own` are codelet's tools. Raises FileFault."""
+    value, lines = read_yaml(text)
+    fields = _mapping(value, lines, "")
+    for key, inner in _mapping(fields.pop("config", {}), lines, ".config").items():
+        if key in fields:
+            raise FileFault(lines[f".config.{key}"], f"has {one_line(key, 60)!r} twice, in config and outside")
+        fields[key] = inner
+    lines = lines | {path.removeprefix(".config"): line for path, line in lines.items()}
+    for key in fields.keys() - set(_Fields.__struct_fields__):
+        hint = did_you_mean(key, _Fields.__struct_fields__, "{!r}")
+        raise FileFault(lines[f".{key}"], f"has the unknown name {one_line(key, 60)!r}{hint}")
+    found = converted(fields, _Fields, lines)
+    if found.id is not UNSET and found.id != name:
+        raise FileFault(lines[".id"], f"has the id {found.id!r}, but the file's name says {name!r}: give both the same")
+    values = {key: value for key, value in structs.asdict(found).items() if key != "id" and value is not UNSET}
+    for key in ("system_prompt", "model", "description"):
+        if key in values and not (text := clean(values[key]).strip()):
+            raise FileFault(lines[f".{key}"], f"{key} must not be empty")
+        if key in values:
+            values[key] = text if key == "system_prompt" else " ".join(text.split())
+    notes: tuple[str, ...] = ()
+    if "allowed_tools" in values:
+        values["allowed_tools"], notes = _known(values["allowed_tools"], lines, ".allowed_tools", own)
     return Profile(name=name, source=source, notes=notes, **values)
 
 
-def read_markdown(name: str, text: str, source: str, own: frozenset[str]) -> Profile:
-    """The profile in a Markdown agent: its front matter, and below it the system prompt. Raises FileFault."""
+def profile_from_markdown(name: str, text: str, source: str, own: frozenset[str]) -> Profile:
+    """Return the profile in a Markdown agent: front matter, and below it the system prompt. Raises FileFault."""
     front, rest = split_front(text)
     if front is None:
         raise FileFault(1, "has no front matter between two lines of three dashes")
-    fields = dict(_mapping(read_nodes(front, above=1)))
-    body = clean(rest).strip()
+    value, lines = read_yaml(front, above=1)
+    fields, body = _mapping(value, lines, ""), clean(rest).strip()
     if len(body) > _LONGEST_PROMPT:
-        raise FileFault(
-            text.count("\n", 0, len(text) - len(rest)) + 1, f"is longer than {_LONGEST_PROMPT:,} characters"
-        )
-    notes: list[str] = []
-    values: dict[str, Any] = {"system_prompt": body}
-    if "description" in fields:
-        values["description"] = _line(fields["description"], "description", cut=True)
-    if "model" in fields:
-        wanted = _line(fields["model"], "model")
-        if "/" in wanted:
-            values["model"] = wanted
-        elif wanted != "inherit":
-            notes.append(f"its model {wanted!r} is no name as litellm spells it: the session's is used")
-    known = {"name", "description", "model", "tools", "disallowedTools", "permissionMode"}
-    for key, node in fields.items():
-        if key not in known and _LIMITING.search(key):
-            raise FileFault(node.line, f"has {one_line(key, 60)!r}, which is not known here and may be a limit")
-    allowed, more = _agent_tools(fields, own)
-    if "permissionMode" in fields:
-        values |= _permission(fields["permissionMode"])
-    return Profile(name=name, source=source, allowed_tools=allowed, notes=(*notes, *more), **values)
+        first = text.count("\n", 0, len(text) - len(rest)) + 1
+        raise FileFault(first, f"is longer than {_LONGEST_PROMPT:,} characters")
+    known = {"name", *_Agent.__struct_encode_fields__}
+    for key in fields.keys() - known:
+        if _LIMITING.search(key):
+            problem = f"has {one_line(key, 60)!r}, which is not known here and may be a limit"
+            raise FileFault(lines[f".{key}"], problem)
+    agent = converted(fields, _Agent, lines)
+    allowed, notes = _agent_tools(agent, lines, own)
+    values: dict[str, Any] = {"system_prompt": body, "description": one_line(agent.description, _LONGEST_LINE)}
+    if agent.model is not UNSET and "/" in agent.model:
+        values["model"] = agent.model
+    elif agent.model is not UNSET and agent.model != "inherit":
+        notes = (*notes, f"its model {agent.model!r} is no name as litellm spells it: the session's is used")
+    if agent.permission_mode in ("plan", "default"):  # the others would give rights: they give none
+        values["autonomy_mode"] = "confirm"
+        values["risk_tolerance"] = "low" if agent.permission_mode == "plan" else "high"
+    return Profile(name=name, source=source, allowed_tools=allowed, notes=notes, **values)
 
 
-def _agent_tools(fields: dict[str, Node], own: frozenset[str]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """The tools of a Markdown agent: those that it names less those that it forbids, and what was left out."""
+def _agent_tools(
+    agent: _Agent, lines: Mapping[str, int], own: frozenset[str]
+) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Return the tools that a Markdown agent names less those that it forbids, and notes on unknown ones."""
     allowed: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
-    tools = fields.get("tools")
-    forbidden: set[str] = set()
-    if tools is not None and isinstance(tools.value, dict):  # each tool with a switch
-        for key, node in tools.value.items():
-            if node.kind != "bool":
-                raise FileFault(node.line, f"must say true or false for the tool {one_line(key, 60)!r}")
-            if node.value.lower() in ("false", "no", "off", "n"):
-                forbidden.add(_ELSEWHERE.get(key.lower(), key))
-    elif tools is not None and not (isinstance(tools.value, str) and tools.value.strip() in ("", "*")):
-        allowed, notes = _known(_several(tools, "tools"), tools, own)
-    elif tools is not None and isinstance(tools.value, str) and not tools.value.strip():
-        raise FileFault(tools.line, "has tools without a name: leave the line out for all, or write [] for none")
-    if (gone := fields.get("disallowedTools")) is not None:
-        forbidden |= {_ELSEWHERE.get(name.lower(), name) for name in _several(gone, "disallowedTools")}
+    forbidden = set(_several(agent.forbidden))
+    if isinstance(agent.tools, dict):  # each tool with a switch
+        forbidden.update(name for name, is_on in agent.tools.items() if not is_on)
+    elif agent.tools is not UNSET and agent.tools != "*":
+        allowed, notes = _known(_several(agent.tools), lines, ".tools", own)
     if forbidden:
-        names = sorted(own) if allowed is None else allowed
-        allowed = tuple(name for name in names if name not in forbidden)
+        gone = {_ELSEWHERE.get(each.lower(), each) for each in forbidden}
+        allowed = tuple(each for each in (sorted(own) if allowed is None else allowed) if each not in gone)
     return allowed, notes
 
 
-def _permission(node: Node) -> dict[str, Any]:
-    """Return what a permission mode of elsewhere takes away here; those that would give rights give none."""
-    mode = _line(node, "permissionMode")
-    if mode == "plan":
-        return {"autonomy_mode": "confirm", "risk_tolerance": "low"}
-    if mode == "default":
-        return {"autonomy_mode": "confirm"}
-    if mode in ("acceptEdits", "auto", "bypassPermissions", "dontAsk"):
-        return {}
-    raise FileFault(node.line, f"has the unknown permissionMode {mode!r}")
+def _several(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Return names from a list, or from a text with commas."""
+    given = names.split(",") if isinstance(names, str) else names
+    return tuple(name.strip() for name in given if name.strip())
 
 
-def _mapping(node: Node) -> dict[str, Node]:
-    if not isinstance(node.value, dict):
-        raise FileFault(node.line, "must hold names with values")
-    return node.value
-
-
-def _text(node: Node, key: str) -> str:
-    if not isinstance(node.value, str) or node.kind != "str":
-        hint = ": put it in quotes" if isinstance(node.value, str) and node.value else ""
-        raise FileFault(node.line, f"{key} must be a text{hint}")
-    text = clean(node.value).strip()
-    if not text:
-        raise FileFault(node.line, f"{key} must not be empty")
-    if len(text) > _LONGEST_PROMPT:
-        raise FileFault(node.line, f"{key} is longer than {_LONGEST_PROMPT:,} characters")
-    return text
-
-
-def _line(node: Node, key: str, *, cut: bool = False) -> str:
-    text = " ".join(_text(node, key).split())
-    if len(text) > _LONGEST_LINE and not cut:
-        raise FileFault(node.line, f"{key} is longer than {_LONGEST_LINE} characters")
-    return text[:_LONGEST_LINE]
-
-
-def _several(node: Node, key: str) -> tuple[str, ...]:
-    """Names as a list, or as a text with commas."""
-    if isinstance(node.value, str) and node.kind == "str":
-        return tuple(name.strip() for name in node.value.split(",") if name.strip())
-    return _names(node, key)
-
-
-def _names(node: Node, key: str) -> tuple[str, ...]:
-    if not isinstance(node.value, list):
-        raise FileFault(node.line, f"{key} must be a list of names")
-    if len(node.value) > _MOST_TOOLS:
-        raise FileFault(node.line, f"{key} has more than {_MOST_TOOLS} names")
-    return tuple(_line(item, f"each of {key}") for item in node.value)
-
-
-def _count(node: Node, key: str) -> int:
-    text = node.value if node.kind == "int" else ""
-    if not (isinstance(text, str) and text.isascii() and text.isdigit() and 0 < int(text[:9]) <= _MOST_STEPS):
-        raise FileFault(node.line, f"{key} must be a whole number from 1 to {_MOST_STEPS:,}")
-    return int(text)
-
-
-def _one_of(*choices: str) -> Callable[[Node, str], str]:
-    def read(node: Node, key: str) -> str:
-        if node.value not in choices:
-            raise FileFault(node.line, f"{key} must be one of {', '.join(choices)}")
-        return str(node.value)
-
-    return read
-
-
-_READERS: dict[str, Callable[[Node, str], Any]] = {
-    "system_prompt": _text,
-    "allowed_tools": _names,
-    "autonomy_mode": _one_of(*AUTONOMY),
-    "max_iterations": _count,
-    "risk_tolerance": _one_of(*RISKS),
-    "verbosity": _one_of(*VERBOSITIES),
-    "model": _line,
-    "effort": _one_of(*EFFORTS),
-    "description": _line,
-}
+def _mapping(value: object, lines: Mapping[str, int], path: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise FileFault(lines[path], "must hold names with values")
+    return {str(key): each for key, each in value.items()}
 
 
 def _known(
-    names: tuple[str, ...] | None, node: Node | None, own: frozenset[str]
-) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    names: Sequence[str], lines: Mapping[str, int], path: str, own: frozenset[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return codelet's names of the tools, and a note on unknown tools; a misspelt name is an error."""
-    if names is None or node is None:
-        return None, ()
     found: list[str] = []
     strangers: list[str] = []
-    for name in names:
+    for place, name in enumerate(names):
         here = _ELSEWHERE.get(name.lower(), name)
         if here in own or here.startswith("mcp__"):
             found.append(here)
-        elif meant := _meant(name, own):
-            raise FileFault(_line_of(node, name), f"names the unknown tool {name!r}{meant}")
+        elif meant := did_you_mean(name, own, "{!r}"):
+            line = lines.get(f"{path}[{place}]", lines[path])
+            raise FileFault(line, f"names the unknown tool {one_line(name, 60)!r}{meant}")
         else:
             strangers.append(name)
     notes = (f"codelet has no tool {', '.join(strangers)}: left out",) if strangers else ()
     return tuple(dict.fromkeys(found)), notes
-
-
-def _line_of(node: Node, name: str) -> int:
-    items = node.value if isinstance(node.value, list) else []
-    return next((item.line for item in items if item.value == name), node.line)
-
-
-def _meant(name: str, known: Any) -> str:
-    from codelet.system.text.spelling import did_you_mean
-
-    return did_you_mean(name, known, "{!r}")

@@ -1,4 +1,4 @@
-"""Fetch a page over https: the address is checked, and it is that very address that is connected to."""
+"""The tool `fetch`: a page over https; its address is checked, and that very address is connected to."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 import h11
 
-from codelet import __version__
+from codelet import __version__, prompt
 from codelet.errors import ToolError
+from codelet.extensions.base import Extension
 from codelet.providers.connection import proxy_for, tls_context
+from codelet.safety.verdict import Touch
+from codelet.tools.tool import Preview, ToolOutput, tool
 
+_LONGEST_IN_LIST = 20_000
+"""Characters of a page that enter the list; `recall` shows the rest."""
 _SECONDS = 20.0
 _MOST_BYTES = 5_000_000
 _MOST_REDIRECTS = 5
@@ -47,6 +52,26 @@ def host_of(url: SplitResult) -> str:
     """Return the host as rules name it, with its port unless that is 443. Raises ValueError."""
     port = url.port or _HTTPS
     return (url.hostname or "") if port == _HTTPS else f"{url.hostname}:{port}"
+
+
+class Fetching(Extension):
+    """Offers `fetch`."""
+
+    def __init__(self, fetcher: Fetcher | None = None) -> None:
+        pages = fetcher or Fetcher()
+
+        async def fetch(*, url: str) -> ToolOutput:
+            return ToolOutput(await pages.text_of(url), most=_LONGEST_IN_LIST)
+
+        fetch.__doc__ = prompt.FETCH_TOOL
+        self.tools = (
+            tool(
+                fetch,
+                touches=lambda arguments: (Touch("fetch", host_of(urlsplit(arguments["url"]))),),
+                title=lambda arguments: str(arguments["url"]),
+                preview=lambda context, arguments: Preview(arguments["url"], asks="fetch this page"),
+            ),
+        )
 
 
 class Fetcher:

@@ -15,8 +15,7 @@ from codelet import events
 from codelet.errors import ToolError
 from codelet.extensions.base import OpenedWith
 from codelet.extensions.manifest import turned_on
-from codelet.extensions.web.fetcher import Fetcher, is_public
-from codelet.extensions.web.fetching import Fetching
+from codelet.extensions.web.fetcher import Fetcher, Fetching, is_public
 from codelet.extensions.web.html_text import html_text
 from codelet.safety import Policy
 from codelet.safety.verdict import Answer as Reply

@@ -153,7 +153,9 @@ def test_a_command_that_cannot_run_is_an_error(ask, prompt: str, named: str):
     assert [named in line for line in done.complaints] == [True]
 
 
-@pytest.mark.parametrize("command", ["/context", "/pin", "/unpin", "/drop", "/plan done", "/facts edit", "/tasks stop"])
+@pytest.mark.parametrize(
+    "command", ["/context", "/pin", "/unpin", "/drop", "/plan done", "/facts forget", "/tasks stop"]
+)
 def test_a_number_without_end_is_no_number(ask, command: str):
     done = ask(f"{command} {'9' * 5_000} x")
     assert (done.exit, done.out, len(done.complaints)) == (2, "", 1)

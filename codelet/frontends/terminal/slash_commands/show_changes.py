@@ -68,7 +68,7 @@ def change_words(back: FileBack) -> str:
     return " ".join(f"{sign}{number}" for sign, number in (("+", count.added), ("-", count.removed)) if number)
 
 
-_KINDS = {"nothing": "gone", "file": "a file", "link": "a symbolic link", "other": "no file"}
+_KINDS = {"nothing": "gone", "file": "a file", "other": "no regular file"}
 
 
 def changed_rows(screen: Screen, session: Session, back: FileBack, *, limit: int, reverse: bool = False) -> list[Text]:
@@ -95,8 +95,6 @@ def _text(state: PlaceState) -> str | None:
 
     if state.kind == "nothing":
         return ""
-    if state.kind == "link" and state.data is not None:
-        return f"link to {state.data.decode('utf-8', 'replace')}\n"
     decoded = None if state.data is None else decode_text(state.data)
     return None if decoded is None else decoded[0]
 
