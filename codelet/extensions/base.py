@@ -6,8 +6,7 @@ An extension is passed to `Session(extensions=…)`; there is no discovery. It u
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from codelet.extensions.session_view import ExtensionSettings, FindPassages, SessionView
 
 Noted = Literal["verdict", "approval", "change", "execution"]
+
+AwaitedValue = TypeVar("AwaitedValue")
 
 _CLOSE_SECONDS = 5.0
 """The time limit of `Extension.close`."""
@@ -105,8 +106,7 @@ class Guards:
     async def rewritten(self, call: GuardedCall) -> GuardedCall:
         """Return the call with the guards' arguments. Raises ToolError if a guard refuses it."""
         for guard in _with(self._guards, "before"):
-            with _as_tool_error(prompt.GUARD_BROKE):
-                wanted = await guard.before(call.copied())
+            wanted = await _awaited(guard.before(call.copied()), prompt.GUARD_BROKE)
             call = call.with_arguments(copied(wanted)) if isinstance(wanted, dict) else call
         return call
 
@@ -115,8 +115,7 @@ class Guards:
         found: Verdict | None = None
         for guard in _with(self._guards, "before"):
             try:
-                with _as_tool_error(prompt.GUARD_BROKE):
-                    wanted = await guard.before(call.copied())
+                wanted = await _awaited(guard.before(call.copied()), prompt.GUARD_BROKE)
             except ToolError as error:
                 wanted = Verdict("deny", "execute", str(error))
             if isinstance(wanted, Verdict):
@@ -126,8 +125,7 @@ class Guards:
     async def starting(self, call: GuardedCall) -> None:
         """Run the guards' `starting`. Raises ToolError if one refuses."""
         for guard in _with((*self._guards, *self._closing), "starting"):
-            with _as_tool_error(prompt.GUARD_BROKE):
-                await guard.starting(call.copied())
+            await _awaited(guard.starting(call.copied()), prompt.GUARD_BROKE)
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         """Return the output of a call after all guards, masked."""
@@ -155,11 +153,10 @@ def _with(guards: Iterable[Guard], moment: str) -> list[Guard]:
     return [guard for guard in guards if getattr(type(guard), moment) is not getattr(Guard, moment)]
 
 
-@contextmanager
-def _as_tool_error(broke: str) -> Iterator[None]:
-    """Turn any error of a guard into a ToolError."""
+async def _awaited(work: Awaitable[AwaitedValue], broke: str) -> AwaitedValue:
+    """Await a guard; any error of it is a ToolError."""
     try:
-        yield
+        return await work
     except ToolError:
         raise
     except Exception as error:
@@ -169,8 +166,7 @@ def _as_tool_error(broke: str) -> Iterator[None]:
 async def _through(guards: Sequence[Guard], call: GuardedCall, output: ToolOutput) -> ToolOutput:
     for guard in _with(guards, "after"):
         try:
-            with _as_tool_error(prompt.ANSWER_GUARD_BROKE):
-                output = await guard.after(call.copied(), output)
+            output = await _awaited(guard.after(call.copied(), output), prompt.ANSWER_GUARD_BROKE)
         except ToolError as error:
             output = ToolOutput(str(error), failed=True)
     return output

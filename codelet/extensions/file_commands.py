@@ -17,8 +17,15 @@ from typing import TYPE_CHECKING, Self
 from codelet.errors import PromptRefused, UsageError
 from codelet.events import ToolResult
 from codelet.extensions.base import Command, Extension, OpenedWith, OwnFolder
-from codelet.extensions.front_matter import IGNORED, FileFault, fields_of, read_text_file, split_front
-from codelet.record import Record
+from codelet.extensions.front_matter import (
+    IGNORED,
+    FileFault,
+    UserFile,
+    fields_of,
+    read_all,
+    read_text_file,
+    split_front,
+)
 from codelet.system.text import clean, one_line
 
 if TYPE_CHECKING:
@@ -33,48 +40,44 @@ _DEEPEST = 4
 _LONGEST_HELP = 100
 
 
-class FileCommand(Record):
-    """One command: `path` is its file, `project` the project that brings it, `hint` shows what may be typed."""
+class FileCommand(UserFile, kw_only=True):
+    """One command. `hint` shows what may be typed."""
 
-    name: str
-    about: str
-    path: Path
-    project: Path | None
     hint: str
-    ignored: tuple[str, ...]
 
     def body(self) -> str:
-        """The text below the front matter. Raises UsageError."""
+        """Return the text below the front matter. Raises UsageError."""
         try:
             return clean(split_front(read_text_file(self.path, _LARGEST, within=self.project))[1]).strip()
         except FileFault as fault:
-            raise UsageError(f"{self.path}:{fault.line}: {fault}") from None
+            raise UsageError(fault.at(self.path)) from None
 
 
 def find_commands(folders: Sequence[OwnFolder]) -> tuple[list[FileCommand], list[str]]:
-    """The commands in these folders, the first of each name, and the errors in other files."""
-    found: dict[str, FileCommand] = {}
-    problems: list[str] = []
+    """Return the commands in these folders, the first of each name, and the errors in other files."""
+    names: dict[Path, str] = {}
+    projects: list[tuple[Path, Path | None]] = []
     for folder in folders:
         depths = ("/".join(["*"] * depth) for depth in range(_DEEPEST))
         for path in sorted(each for above in depths for each in folder.path.glob(f"{above}/*.md".lstrip("/"))):
-            name = ":".join(path.relative_to(folder.path).with_suffix("").parts).lower()
-            if len(found) == _MOST:
-                problems.append(f"{path}: there are more than {_MOST} commands")
-                return list(found.values()), problems
-            try:
-                if not _NAME.fullmatch(name):
-                    raise FileFault(1, f"{name!r}: a name has letters, digits, -, _ and . only")
-                front, body = split_front(read_text_file(path, _LARGEST, within=folder.project))
-            except FileFault as fault:
-                problems.append(f"{path}:{fault.line}: {fault}")
-                continue
-            fields = fields_of(front or "")
-            about = one_line(fields.get("description") or body.strip().partition("\n")[0], _LONGEST_HELP)
-            hint = one_line(fields.get("argument-hint", ""), _LONGEST_HELP) or "[TEXT]"
-            ignored = tuple(each for each in IGNORED if each in fields)
-            found.setdefault(name, FileCommand(name, about, path, folder.project, hint, ignored))
-    return list(found.values()), problems
+            names[path] = ":".join(path.relative_to(folder.path).with_suffix("").parts).lower()
+            projects.append((path, folder.project))
+
+    def read(path: Path, project: Path | None) -> FileCommand:
+        if not _NAME.fullmatch(names[path]):
+            raise FileFault(1, f"{names[path]!r}: a name has letters, digits, -, _ and . only")
+        front, body = split_front(read_text_file(path, _LARGEST, within=project))
+        fields = fields_of(front or "")
+        return FileCommand(
+            name=names[path],
+            description=one_line(fields.get("description") or body.strip().partition("\n")[0], _LONGEST_HELP),
+            path=path,
+            project=project,
+            ignored=tuple(each for each in IGNORED if each in fields),
+            hint=one_line(fields.get("argument-hint", ""), _LONGEST_HELP) or "[TEXT]",
+        )
+
+    return read_all(projects, read, _MOST)
 
 
 class FileCommands(Extension):
@@ -102,15 +105,14 @@ class FileCommands(Extension):
 
     def commands_now(self) -> Sequence[Command]:
         return [
-            Command(each.name, each.about, partial(self._prompt, each), each.hint, prompts=True) for each in self._found
+            Command(each.name, each.description, partial(self._prompt, each), each.hint, prompts=True)
+            for each in self._found
         ]
 
     async def _prompt(self, command: FileCommand, session: SessionView, argument: str) -> str:
         """Return the prompt of a command. Raises CodeletError."""
         body = command.body()
-        if command.ignored:
-            told = f"/{command.name}: codelet does not use its {' and '.join(command.ignored)}"
-            session.notices.say(told, once=("command", command.name))
+        command.report_ignored(f"/{command.name}", session.notices)
         texts = _SHELL.split(body)
         parts = [with_arguments(text, argument) for text in texts]
         for place in range(1, len(parts), 2):

@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from codelet.events import Notices
+from codelet.record import Record
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
@@ -42,6 +44,50 @@ class FileFault(Exception):
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(problem)
         self.line = line
+
+    def at(self, path: Path | str) -> str:
+        """Return the error with its place in the file."""
+        return f"{path}:{self.line}: {self}"
+
+
+class UserFile(Record, kw_only=True):
+    """A command or a skill: `path` is its file, `project` the project that brings it.
+
+    `ignored` are its fields that codelet does not use.
+    """
+
+    name: str
+    description: str
+    path: Path
+    project: Path | None
+    ignored: tuple[str, ...]
+
+    def report_ignored(self, what: str, notices: Notices) -> None:
+        """Tell the user once which fields codelet does not use."""
+        if self.ignored:
+            notices.say(f"{what}: codelet does not use its {' and '.join(self.ignored)}", once=what)
+
+
+NamedFile = TypeVar("NamedFile", bound=UserFile)
+
+
+def read_all(
+    paths: Iterable[tuple[Path, Path | None]], read: Callable[[Path, Path | None], NamedFile], most: int
+) -> tuple[list[NamedFile], list[str]]:
+    """Read files, each with its project; return the first of each name, at most `most`, and the errors in others."""
+    found: dict[str, NamedFile] = {}
+    problems: list[str] = []
+    for path, project in paths:
+        try:
+            each = read(path, project)
+        except FileFault as fault:
+            problems.append(fault.at(path))
+            continue
+        if len(found) == most and each.name not in found:
+            problems.append(f"{path}: there are more than {most}")
+            break
+        found.setdefault(each.name, each)
+    return list(found.values()), problems
 
 
 def read_text_file(path: Path, most: int, *, within: Path | None, cut: bool = False) -> str:

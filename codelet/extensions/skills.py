@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -18,9 +19,16 @@ from codelet import prompt
 from codelet.context.reminders import Source
 from codelet.errors import ToolError, UsageError
 from codelet.extensions.base import Command, Extension, OpenedWith, OwnFolder
-from codelet.extensions.front_matter import IGNORED, FileFault, fields_of, read_text_file, split_front
+from codelet.extensions.front_matter import (
+    IGNORED,
+    FileFault,
+    UserFile,
+    fields_of,
+    read_all,
+    read_text_file,
+    split_front,
+)
 from codelet.messages import Message
-from codelet.record import Record
 from codelet.system.text import clean, one_line
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 
@@ -39,20 +47,15 @@ _CATALOG = 8_000
 _MOST_FILES = 50
 
 
-class Skill(Record):
-    """One skill: `path` is its SKILL.md, `project` the project that brings it. Only the user calls a `hidden` one."""
+class Skill(UserFile, kw_only=True):
+    """One skill, known by its SKILL.md. Only the user calls a `hidden` one."""
 
-    name: str
-    description: str
-    path: Path
-    project: Path | None = None
-    hidden: bool = False
-    ignored: tuple[str, ...] = ()
+    hidden: bool
 
     def body(self) -> str:
         """The instructions, with the folder that their paths start from. Raises FileFault."""
         body = clean(split_front(read_text_file(self.path, _LARGEST, within=self.project))[1]).strip()
-        more = ", ".join(self._files())
+        more = ", ".join(islice(self._files(), _MOST_FILES))
         files = prompt.SKILL_FILES.format(files=more, name=self.name) if more else ""
         return prompt.SKILL_BODY.format(name=self.name, folder=self.path.parent, body=body, files=files)
 
@@ -64,34 +67,18 @@ class Skill(Record):
         return read_text_file(path, _LARGEST, within=self.project)
 
     def _files(self) -> Iterator[str]:
-        count = 0
+        """Yield the names of the other files in the skill's folder."""
         for folder, inner, files in os.walk(self.path.parent):
             inner[:] = sorted(name for name in inner if not name.startswith((".", "__")))
             for name in sorted(files):
-                if name == _FILE or count == _MOST_FILES:
-                    continue
-                count += 1
-                yield os.path.relpath(os.path.join(folder, name), self.path.parent)
-            if count == _MOST_FILES:
-                return
+                if name != _FILE:
+                    yield os.path.relpath(os.path.join(folder, name), self.path.parent)
 
 
 def find_skills(folders: Sequence[OwnFolder]) -> tuple[list[Skill], list[str]]:
-    """The skills in these folders, the first of each name, and the errors in other files."""
-    found: dict[str, Skill] = {}
-    problems: list[str] = []
-    for folder in folders:
-        for path in sorted(folder.path.glob(f"*/{_FILE}")):
-            try:
-                skill = _skill(path, folder.project)
-            except FileFault as fault:
-                problems.append(f"{path}:{fault.line}: {fault}")
-                continue
-            if len(found) == _MOST and skill.name not in found:
-                problems.append(f"{path}: there are more than {_MOST} skills")
-                return list(found.values()), problems
-            found.setdefault(skill.name, skill)
-    return list(found.values()), problems
+    """Return the skills in these folders, the first of each name, and the errors in other files."""
+    paths = ((path, folder.project) for folder in folders for path in sorted(folder.path.glob(f"*/{_FILE}")))
+    return read_all(paths, _skill, _MOST)
 
 
 def _skill(path: Path, project: Path | None) -> Skill:
@@ -105,9 +92,14 @@ def _skill(path: Path, project: Path | None) -> Skill:
     names = [name for name in (fields.get("name", ""), path.parent.name.lower()) if _NAME.fullmatch(name)]
     if not names:
         raise FileFault(1, "has no name of small letters, digits and -")
-    hidden = fields.get("disable-model-invocation", "").lower() in ("true", "yes")
-    ignored = tuple(name for name in IGNORED if name in fields)
-    return Skill(names[0], description, path, project, hidden, ignored)
+    return Skill(
+        name=names[0],
+        description=description,
+        path=path,
+        project=project,
+        ignored=tuple(name for name in IGNORED if name in fields),
+        hidden=fields.get("disable-model-invocation", "").lower() in ("true", "yes"),
+    )
 
 
 class Skills(Extension, Source):
@@ -187,9 +179,7 @@ class Skills(Extension, Source):
         return found
 
     def _used(self, skill: Skill) -> None:
-        if skill.ignored:
-            told = f"skill {skill.name}: codelet does not use its {' and '.join(skill.ignored)}"
-            self._session.notices.say(told, once=("skill", skill.name))
+        skill.report_ignored(f"skill {skill.name}", self._session.notices)
 
     def _command(self, skill: Skill) -> Command:
         about = one_line(skill.description, _LONGEST_HELP)
@@ -200,7 +190,7 @@ class Skills(Extension, Source):
         try:
             body = await asyncio.to_thread(skill.body)
         except FileFault as fault:
-            raise UsageError(f"{skill.path}:{fault.line}: {fault}") from None
+            raise UsageError(fault.at(skill.path)) from None
         self._used(skill)
         text = prompt.USE_SKILL.format(name=skill.name, text=argument or prompt.SKILL_ALONE, body=body)
         self._prompts.append(session.mask(text))
@@ -224,7 +214,7 @@ def skill_tool(named: Callable[[str], Skill], used: Callable[[Skill], None]) -> 
         try:
             text = await asyncio.to_thread(found.file, file) if file else await asyncio.to_thread(found.body)
         except FileFault as fault:
-            raise ToolError(f"skill: {file or found.path}:{fault.line}: {fault}") from None
+            raise ToolError(f"skill: {fault.at(file or found.path)}") from None
         used(found)
         return ToolOutput(text)
 

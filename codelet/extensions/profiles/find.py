@@ -123,7 +123,7 @@ class ProfilePlaces(Record, kw_only=True):
             reader = profile_from_markdown if path.suffix == ".md" else profile_from_yaml
             return reader(name, text, str(path), own)
         except FileFault as fault:
-            raise UsageError(f"{path}:{fault.line}: {fault}") from None
+            raise UsageError(fault.at(path)) from None
 
 
 def _names(place: Path | None) -> list[str]:
