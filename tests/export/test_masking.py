@@ -309,7 +309,7 @@ def names(count: int, characters: int) -> Document:
     ("snapshot", "most"), [(material.long(40, 3_500), 14), (names(100, 3_500), 18)], ids=["prose", "names"]
 )
 def test_masking_costs_little_beside_encoding(snapshot: Document, most: int) -> None:
-    """In processor time, the least of many runs; scripts/bench/save.py measures whole saves, of transcripts too."""
+    """In processor time, the least of many runs; scripts/bench/save.py measures whole saves."""
     document = json.loads(to_json(snapshot, mask=None))
     masker = Masker({"ANTHROPIC_API_KEY": "sk-ant-api03-" + "Zk4x9Qw-eR7tY2uIoP5a_S8dF1gH3jK6" * 3})
     mask = Mask(lambda text: masker.mask(text, patterns=True), SecretPrefilter(masker.pieces()))
