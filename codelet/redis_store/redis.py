@@ -1,7 +1,7 @@
 """Exports in Redis, so that a session can move from one machine to another.
 
-A save is one script: it compares the revision, the lock and the fencing token, and writes only if all three still
-hold. The lock is a lease that expires when its holder dies. Passwords never show in a message.
+A save is one script: it compares the revision and the lock, and writes only if both still hold. The lock is a lease
+that expires when its holder dies. Passwords never show in a message.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ _SAVE_SECONDS = 60.0
 _LONGEST_NUMBER = 40
 """Letters of a size or a time that are looked at."""
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_FENCE_MS = 30 * 86_400_000
-"""The minimum life of a fencing token: longer than any holder may sleep and come back."""
 
 
 class Address(Record):
@@ -118,14 +116,15 @@ def open_redis(url: str) -> tuple[RedisStore, str]:
 
 
 class RedisLease:
-    """The right to write one name for `seconds` more; `fence` grows with every lease of that name."""
+    """The right to write one name for `seconds` more."""
 
-    def __init__(self, store: RedisStore, name: str, note: bytes, fence: int) -> None:
+    def __init__(self, store: RedisStore, name: str, note: bytes) -> None:
         self._store = store
         self.name = name
         self.note = note
-        self.fence = fence
         self.released = False
+        self.tried = ""
+        """The revision of the last save, which may have been made even if its answer was lost."""
 
     @property
     def seconds(self) -> float | None:
@@ -152,7 +151,6 @@ class RedisStore:
         self.address = address
         self._client = _connection(address, _ANSWER_SECONDS)
         self._saving = _connection(address, _SAVE_SECONDS)
-        self._tried: dict[str, str] = {}
         # By itself a client's socket may be found open where it is collected together with what holds it.
         for client in (self._client, self._saving):
             weakref.finalize(self, client.close)
@@ -171,19 +169,16 @@ class RedisStore:
         return None if found is None else found.decode("utf-8", "backslashreplace")
 
     def lock(self, name: str) -> Lease:
-        """A lease on `name`, with the next fencing token."""
+        """A lease on `name`."""
         return lock_soon(lambda: self._lock(name))
 
     def _lock(self, name: str) -> RedisLease:
         note = json.dumps(
             {"holder": this_process(), "since": time.strftime("%Y-%m-%d %H:%M:%S"), "token": secrets.token_hex(8)}
         ).encode()
-        keys = [scripts.lock_key(name), scripts.fence_key(name), scripts.session_key(name)]
-        kept = max(_FENCE_MS, self.address.ttl_ms, 2 * self.address.lease_ms)
-        fence, other = self.run(name, scripts.LOCK, keys, note, self.address.lease_ms, kept)
-        if not fence:
+        if other := self.run(name, scripts.LOCK, [scripts.lock_key(name)], note, self.address.lease_ms):
             raise SessionHeld(self.shown(name), _holder(other))
-        return RedisLease(self, name, note, fence)
+        return RedisLease(self, name, note)
 
     def save(self, name: str, parts: Sequence[bytes], *, lease: Lease, expected: str | None) -> str:
         """One script: compare, write, set the time to live, renew the lease."""
@@ -191,11 +186,10 @@ class RedisStore:
             raise SaveConflict(f"{self.shown(name)}: its lock was given up")
         document = _joined(parts, self.shown(name))
         revision = secrets.token_hex(12)
-        # A save whose answer was lost may have been made: what it would have left is ours too.
-        ours = [expected or "", self._tried.get(name, ""), revision]
-        self._tried[name] = revision
-        keys = [scripts.session_key(name), scripts.lock_key(name), scripts.fence_key(name)]
-        limits = (lease.fence, self.address.lease_ms, self.address.ttl_ms)
+        ours = [expected or "", lease.tried, revision]
+        lease.tried = revision
+        keys = [scripts.session_key(name), scripts.lock_key(name)]
+        limits = (self.address.lease_ms, self.address.ttl_ms)
         values = (lease.note, revision, document, len(document), f"{time.time():.3f}")
         words = ("EVAL", scripts.SAVE, len(keys), *keys, *ours, *limits, *values)
         answer = _answered(self._saving, words, self.shown(name))
@@ -225,7 +219,6 @@ class RedisStore:
         return sorted(unique.values(), key=lambda entry: (-entry.saved, entry.name))
 
     def delete(self, name: str) -> None:
-        """Remove one session; its fencing token stays a while, so that an old holder cannot bring it back."""
         lease = self.lock(name)
         try:
             if not self._command(name, "DEL", scripts.session_key(name)):
@@ -240,7 +233,7 @@ class RedisStore:
     def _entries(self, keys: Sequence[bytes]) -> list[StoredExport]:
         """The sessions of these keys; all in one request, as a database may hold many."""
         asked = [("HMGET", key, "size", "saved") for key in keys]
-        held = [("GET", scripts.of_one_session(key)) for key in keys]
+        held = [("GET", key.removesuffix(b":session") + b":lock") for key in keys]
         answers = _all_answered(self._client, [*asked, *held], self.shown(""))
         pairs = zip(keys, answers[: len(keys)], answers[len(keys) :], strict=True)
         return [entry for key, values, note in pairs if (entry := _entry(key, values, note)) is not None]
@@ -356,8 +349,6 @@ def _joined(parts: Sequence[bytes], shown: str) -> memoryview:
 def _reason(answer: bytes) -> str:
     if answer == b"changed":
         return "another process changed it"
-    if answer == b"fenced":
-        return "the lease expired, and another process has it now"
     return f"it is in use by {_holder(answer)}"
 
 

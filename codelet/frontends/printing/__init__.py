@@ -6,14 +6,12 @@ Its own format is text: the answer on stdout, progress on stderr.
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import os
-import signal
 import sys
 import time
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager, nullcontext
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 from codelet import events
@@ -22,12 +20,12 @@ from codelet.errors import (
     EXIT_DONE,
     EXIT_INCOMPLETE,
     EXIT_REFUSED,
-    SIGNALS,
     CodeletError,
     LimitReached,
     SessionHeld,
     UsageError,
 )
+from codelet.frontends.signals import Stopper
 from codelet.frontends.streams import KEPT, in_ci, read_stdin, say, say_ending, unknown_settings
 from codelet.loop.session import Session
 from codelet.opening import mentioned, reserved_for, session_from, turn_of
@@ -46,7 +44,6 @@ _NOTE_LENGTH = 1_000
 """A note says what to do about it at its end."""
 # Work of more than a second is reported, then how long it has taken.
 _FIRST_SECONDS, _AGAIN_SECONDS = 1.0, 10.0
-_LAST_WRITE_SECONDS = 2.0
 _MOST_KEPT = 64_000_000
 _UNSAVED = "stopped before the session was saved for the last time"
 
@@ -265,8 +262,7 @@ def describe_call(call: events.ToolCallStarted) -> str:
 class _OneShot:
     """One run: ask, write the answer, save, close. A signal cancels the current phase; the next ones follow.
 
-    `taken` is how many seconds of the time limit the pipe took. `_stopped` is the exit status and the word of the
-    newest signal.
+    `taken` is how many seconds of the time limit the pipe took.
     """
 
     def __init__(
@@ -278,44 +274,31 @@ class _OneShot:
         self._piped = piped
         self._output = output
         self._so_far = TurnProgress(begun)
-        self._stopped: tuple[int, str] | None = None
+        self._stopper = Stopper()
         self._session: Session | None = None
         self._export: Exporting | None = None
-        self._writing = False
 
     async def run(self) -> int:
-        task = asyncio.current_task()
-        assert task is not None
-        loop = asyncio.get_running_loop()
-        signal.signal(signal.SIGALRM, self._end_write)
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self._stop, number, task)
-            # The loop does not run while a write to a full pipe waits for a reader: that write ends with an error.
-            signal.signal(number, self._end_write)
-            signal.siginterrupt(number, True)
         failure: CodeletError | _UnwritableError | None = None
-        try:
+        with self._stopper:
             try:
-                await self._ask()
-                self._so_far.is_over = True
-            except asyncio.CancelledError:
-                if self._stopped is None:
+                try:
+                    await self._ask()
+                    self._so_far.is_over = True
+                except asyncio.CancelledError:
+                    self._stopper.take_back()
+                except UsageError:
                     raise
-                task.uncancel()
-            except UsageError:
+                except (CodeletError, _UnwritableError) as error:
+                    failure = error
+                status = await self._finish(failure)
+            except BaseException:
+                await self._save()  # a usage error or a bug, too, leaves the session saved
                 raise
-            except (CodeletError, _UnwritableError) as error:
-                failure = error
-            status = await self._finish(failure, task)
-        except BaseException:
-            await self._save(task)  # a usage error or a bug, too, leaves the session saved
-            raise
-        finally:
-            await self._close(task)
-            end_ahead()
-            for number in SIGNALS:
-                loop.remove_signal_handler(number)
-        if self._stopped is not None:
+            finally:
+                await self._close()
+                end_ahead()
+        if self._stopper.stopped is not None:
             os._exit(status)  # a thread may still wait for what was cancelled: it would hold the exit up
         return status
 
@@ -345,7 +328,7 @@ class _OneShot:
                         self._export.see(event)
                     self._so_far.see(event)
                     try:
-                        with self._interruptible():
+                        with self._stopper.interruptible():
                             self._output.show(event)
                     except OSError as error:
                         raise _UnwritableError(error) from None
@@ -377,32 +360,32 @@ class _OneShot:
             _complain(note)
         return turn_of(session, self._question, self._piped, attached)
 
-    async def _finish(self, failure: CodeletError | _UnwritableError | None, task: asyncio.Task[int]) -> int:
+    async def _finish(self, failure: CodeletError | _UnwritableError | None) -> int:
         """Write the outcome and save for the last time, in the order of the format; return the exit status."""
         if isinstance(failure, _UnwritableError):
             refused = self._session is not None and self._session.toolbox.approvals.refused
             status = self._unwritten(failure.error, EXIT_REFUSED if refused else EXIT_DONE)
         else:
-            unsaved = await self._save(task) if self._output.says_exit else None
+            unsaved = await self._save() if self._output.says_exit else None
             model, allow_cut = self._settings.model, self._settings.allow_cut
             outcome = self._so_far.outcome(
-                self._session, failure, model=model, allow_cut=allow_cut, stopped=self._stopped, unsaved=unsaved
+                self._session, failure, model=model, allow_cut=allow_cut, stopped=self._stopper.stopped, unsaved=unsaved
             )
             status = outcome.exit_status
             try:
-                with self._interruptible():
+                with self._stopper.interruptible():
                     self._output.finish(outcome)
             except OSError as unwritten:
                 status = self._unwritten(unwritten, status)
             if self._output.says_exit:
                 return status
-        unsaved = await self._save(task)
+        unsaved = await self._save()
         if unsaved is None:
             return status
         _complain(str(unsaved))
-        return self._stopped[0] if self._stopped is not None else unsaved.exit_status
+        return self._stopper.stopped[0] if self._stopper.stopped is not None else unsaved.exit_status
 
-    async def _save(self, task: asyncio.Task[int]) -> CodeletError | None:
+    async def _save(self) -> CodeletError | None:
         """End the export, if there is one; return the reason why the newest state is not saved."""
         if self._export is None:
             return None
@@ -413,15 +396,13 @@ class _OneShot:
         except CodeletError as error:
             return error
         except asyncio.CancelledError:
-            if self._stopped is None:
-                raise
-            task.uncancel()
+            self._stopper.take_back()
             return UsageError(_UNSAVED)
         finally:
             self._tell()
         return None
 
-    async def _close(self, task: asyncio.Task[int]) -> None:
+    async def _close(self) -> None:
         """End the session; a signal cuts that short. The answer is out: errors are only reported."""
         try:
             if self._session is not None:
@@ -430,37 +411,13 @@ class _OneShot:
         except CodeletError as error:
             _complain(str(error))
         except asyncio.CancelledError:
-            if self._stopped is None:
-                raise
-            task.uncancel()
+            self._stopper.take_back()
 
     def _tell(self) -> None:
         for line in self._export.notices.take() if self._export is not None else ():
             _complain(line)
 
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Let a signal end a write inside; after a signal, a slow reader gets a short time only."""
-        self._writing = True
-        if self._stopped is not None:
-            signal.setitimer(signal.ITIMER_REAL, _LAST_WRITE_SECONDS)
-        try:
-            yield
-        finally:
-            self._writing = False
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def _end_write(self, number: int, _: object) -> None:
-        self._stopped = SIGNALS.get(signal.Signals(number), self._stopped)
-        if self._writing:
-            self._writing = False
-            raise OSError(errno.ECANCELED, "the reader does not read")  # a write that EINTR ends is begun again
-
     def _unwritten(self, error: OSError, status: int) -> int:
         """The exit status after stdout broke, or a signal ended the wait for its reader."""
         unwritten = _status_unwritten(error, status)
-        return unwritten if self._stopped is None else self._stopped[0]
-
-    def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
-        self._stopped = SIGNALS[number]
-        task.cancel()
+        return unwritten if self._stopper.stopped is None else self._stopper.stopped[0]

@@ -23,8 +23,8 @@ CASES = [
     (("--mo",), {"--mode", "--model"}, {"--memory"}),
     (("--mode", ""), {"read-only", "auto"}, {"review"}),
     (("rev",), {"review"}, {"--review", "sessions"}),
-    (("sessions", ""), {"list", "prune"}, {"review"}),
-    (("sessions", "prune", "--"), {"--older-than", "--keep"}, {"--mode"}),
+    (("sessions", ""), {"list", "delete"}, {"review"}),
+    (("sessions", "show", "--"), {"--last", "--all"}, {"--mode"}),
     (("--effort", "high", "--mo"), {"--model"}, {"--memory"}),
     (("review", "--fail-on", ""), {"high", "never"}, {"--model"}),
     (("completion", ""), {"bash", "fish"}, {"list"}),
@@ -59,7 +59,7 @@ def test_every_option_and_command_is_in_every_form(scripts: Path):
         spelled = "-l {}" if file.suffix == ".fish" else "--{}"
         for row in FLAGS:
             assert spelled.format(row.flag[2:]) in text, (file.name, row.flag)
-        assert [word for word in (*COMMANDS, "verify", "prune", "check") if word not in text] == [], file.name
+        assert [word for word in (*COMMANDS, "verify", "delete", "check") if word not in text] == [], file.name
 
 
 def test_bash_offers_what_fits(scripts: Path):
