@@ -253,7 +253,7 @@ class _Extra(Extension):
                     ending.push_async_callback(each.close)
 
 
-def _listed(name: str, values: Sequence[object]) -> Sequence[Any]:
+def _listed(name: str, values: Sequence[object]) -> Sequence[object]:
     if not isinstance(values, Sequence):
         raise UsageError(f"{name}: must be a list, not {type(values).__name__}")
     return values

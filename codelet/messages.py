@@ -19,9 +19,11 @@ Arguments = dict[str, Any]
 """The arguments of a tool call: a JSON object."""
 JsonSchema = dict[str, Any]
 """A JSON Schema."""
-AnyMessage = Mapping[str, Any]
+AnswerBlock = dict[str, Any]
+"""A piece of an answer, in the form of the server that sent it."""
+ForeignMessage = Mapping[str, object]
 """A message of any shape: from a provider, a file or a user, with keys that may be missing or of another type."""
-_Given = TypeVar("_Given", bound=AnyMessage)
+_Given = TypeVar("_Given", bound=ForeignMessage)
 
 SEGMENT_OPENING = "<compacted turns="
 NO_RESULT = "[interrupted: no result]"
@@ -88,9 +90,9 @@ class Message(TypedDict, total=False):
     reasoning_content: str
     reasoning: str
     inline_reasoning: str
-    reasoning_details: list[dict[str, Any]]
-    thinking_blocks: list[dict[str, Any]]
-    blocks: list[dict[str, Any]]
+    reasoning_details: list[AnswerBlock]
+    thinking_blocks: list[AnswerBlock]
+    blocks: list[AnswerBlock]
     bound_to: str
     extra: dict[str, Any]
     origin: str
@@ -158,11 +160,11 @@ def with_text(message: Mapping[str, object], text: str) -> dict[str, object]:
     """Another message of the same kind, with that text."""
     changed = {**message, "content": text}
     if isinstance(message, _Marked):
-        return cast("dict[str, Any]", _marked(changed, message.kind, message.reminder))
+        return cast("dict[str, object]", _marked(changed, message.kind, message.reminder))
     return changed
 
 
-def images_of(message: AnyMessage) -> Sequence[Picture]:
+def images_of(message: ForeignMessage) -> Sequence[Picture]:
     """Return the images of a message, without entries of another shape."""
     images = message.get("images")
     if not isinstance(images, list) or message.get("role") not in ("user", "tool"):
@@ -170,18 +172,19 @@ def images_of(message: AnyMessage) -> Sequence[Picture]:
     return [cast("Picture", each) for each in images if isinstance(each, dict) and each.keys() >= _PICTURE]
 
 
-def without_images(message: Mapping[str, object], note: str) -> dict[str, Any]:
+def without_images(message: Mapping[str, object], note: str) -> dict[str, object]:
     """Return the message with a note instead of its images; the same object if it has no images."""
     if "images" not in message:
-        return cast("dict[str, Any]", message)
+        return cast("dict[str, object]", message)
     bare = with_text(message, f"{text_of(message)}\n{note}")
     del bare["images"]
     return bare
 
 
-def reasoning_of(message: AnyMessage) -> str:
+def reasoning_of(message: ForeignMessage) -> str:
     """Return the text of an assistant message's reasoning, "" if it has none."""
-    return message.get("reasoning_content") or message.get("reasoning") or message.get("inline_reasoning") or ""
+    fields = ("reasoning_content", "reasoning", "inline_reasoning")
+    return next((str(message[name]) for name in fields if message.get(name)), "")
 
 
 def kind_of(message: Mapping[str, object]) -> str:
@@ -197,7 +200,7 @@ def reminder_type(message: Mapping[str, object]) -> str | None:
     return message.reminder if isinstance(message, _Marked) else None
 
 
-def text_of(message: AnyMessage) -> str:
+def text_of(message: ForeignMessage) -> str:
     """The text of a message's content, "" if it has none; parts that are not text appear as their type in brackets."""
     content = message.get("content")
     if isinstance(content, str):
@@ -216,7 +219,7 @@ def _part_text(part: object) -> str:
     return str(part)
 
 
-def calls_of(message: AnyMessage) -> list[dict[str, Any]]:
+def calls_of(message: ForeignMessage) -> list[dict[str, object]]:
     """The tool calls of an assistant message; entries that do not have the shape of a call are left out."""
     calls = message.get("tool_calls")
     if message.get("role") != "assistant" or not isinstance(calls, list):
@@ -250,7 +253,7 @@ _ITEMS = {"message": "text", "function_call": "tool_use"}
 """The blocks of an answer over Responses: the key `extra` of some exports under its present name."""
 
 
-def _blocks(message: Message) -> list[dict[str, Any]]:
+def _blocks(message: Message) -> list[AnswerBlock]:
     if "blocks" in message:
         return message["blocks"]
     items = message.get("extra", {}).get("output_items")
@@ -260,7 +263,7 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
     return [*message.get("thinking_blocks", ()), {"type": "text"}]
 
 
-def answer_parts(message: Message) -> list[tuple[dict[str, Any], str | ToolCall | None]]:
+def answer_parts(message: Message) -> list[tuple[AnswerBlock, str | ToolCall | None]]:
     """The blocks of an assistant message in the order in which they came, each with its text or its call.
 
     A block of reasoning has neither. What `blocks` does not account for comes last: text, then calls.
@@ -268,7 +271,7 @@ def answer_parts(message: Message) -> list[tuple[dict[str, Any], str | ToolCall 
     text, calls = message["content"] or "", list(message.get("tool_calls", ()))
     blocks = _blocks(message)
     texts = sum(block.get("type") == "text" for block in blocks)
-    parts: list[tuple[dict[str, Any], str | ToolCall | None]] = []
+    parts: list[tuple[AnswerBlock, str | ToolCall | None]] = []
     for block in blocks:
         match block.get("type"):
             case "text":
@@ -300,7 +303,7 @@ def without_reasoning(message: Message) -> Message:
     return cast("Message", rest)
 
 
-def newest_prompt(messages: Sequence[AnyMessage], number: int = 1) -> int:
+def newest_prompt(messages: Sequence[ForeignMessage], number: int = 1) -> int:
     """Return the index of the newest prompt, or of the one `number` prompts from the end; -1 if there are fewer."""
     for place in range(len(messages) - 1, -1, -1):
         if kind_of(messages[place]) == "prompt":
@@ -310,7 +313,7 @@ def newest_prompt(messages: Sequence[AnyMessage], number: int = 1) -> int:
     return -1
 
 
-def newest_messages(messages: Sequence[AnyMessage], turns: int) -> int:
+def newest_messages(messages: Sequence[ForeignMessage], turns: int) -> int:
     """Return how many messages the newest `turns` turns have; all of them if there are no more turns."""
     return len(messages) - max(0, newest_prompt(messages, turns))
 
@@ -363,11 +366,11 @@ def unpaired(messages: Iterable[Message]) -> list[str]:
 class Normalised(NamedTuple):
     """A list that obeys the pairing rule, and where each message came from (-1: added here)."""
 
-    messages: list[dict[str, Any]]
+    messages: list[dict[str, object]]
     origin: list[int]
 
 
-def normalise(messages: Sequence[AnyMessage], *, in_flight: bool = False) -> Normalised:
+def normalise(messages: Sequence[ForeignMessage], *, in_flight: bool = False) -> Normalised:
     """Return the same messages (the same objects if nothing had to change) in a list that obeys the pairing rule.
 
     Right after an assistant message come the results of its calls, one for each, in the order of the calls. A result
@@ -377,12 +380,12 @@ def normalise(messages: Sequence[AnyMessage], *, in_flight: bool = False) -> Nor
     """
     listed = [(at, message) for at, message in enumerate(with_kinds(messages)) if isinstance(message, dict)]
     owner: dict[str, int] = {}  # the first message that makes a call
-    results: dict[str, tuple[int, dict[str, Any]]] = {}  # the last one after its call, if possible with text
+    results: dict[str, tuple[int, dict[str, object]]] = {}  # the last one after its call, if possible with text
     newest: dict[str, int] = {}
     last_calls = -1
     for at, message in listed:
         for call in calls_of(message):
-            owner.setdefault(call["id"], at)
+            owner.setdefault(str(call["id"]), at)
             last_calls = at
         if (kind := reminder_type(message)) is not None:
             newest[kind] = at
@@ -394,13 +397,13 @@ def normalise(messages: Sequence[AnyMessage], *, in_flight: bool = False) -> Nor
         kind = reminder_type(message)
         if message.get("role") not in _SPEAKERS or (kind is not None and newest[kind] != at):
             continue
-        own: dict[str, dict[str, Any]] = {}
+        own: dict[str, dict[str, object]] = {}
         for call in calls_of(message):
-            if owner[call["id"]] == at:
-                own.setdefault(call["id"], call)
+            if owner[str(call["id"])] == at:
+                own.setdefault(str(call["id"]), call)
         found = [(at, _with_calls(message, list(own.values())))]
         for key in own:
-            missing = (-1, {"role": "tool", "tool_call_id": key, "content": NO_RESULT})
+            missing: tuple[int, dict[str, object]] = (-1, {"role": "tool", "tool_call_id": key, "content": NO_RESULT})
             if key in results or not (in_flight and at == last_calls):
                 found.append(results.get(key, missing))
         for origin, each in found:
@@ -409,7 +412,7 @@ def normalise(messages: Sequence[AnyMessage], *, in_flight: bool = False) -> Nor
     return out
 
 
-def _with_calls(message: dict[str, Any], calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _with_calls(message: dict[str, object], calls: Sequence[dict[str, object]]) -> dict[str, object]:
     """Return the message with these of its calls."""
     if "tool_calls" not in message or calls == message["tool_calls"]:
         return message

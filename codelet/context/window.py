@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from codelet.context.tokens import Estimator, estimate_length, estimate_message
 from codelet.context.tokens.budget import Budget, effective_tokens
-from codelet.messages import AnyMessage, Message, reminder_type
+from codelet.messages import ForeignMessage, Message, reminder_type
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class ContextWindow:
         """Return whether the cache has nothing of the list: it was rewritten, the model changed, or time passed."""
         return self._last is None or self._clock() - self._reported_at > CACHE_LIFETIME
 
-    def estimate(self, message: AnyMessage) -> int:
+    def estimate(self, message: ForeignMessage) -> int:
         """Return the size of a message in tokens, calibrated."""
         return self._estimator.message(message)
 

@@ -159,10 +159,10 @@ class ToolMessage(_NotOfAModel, tag_field="role", tag="tool"):
 
 
 if TYPE_CHECKING:
-    AnyMessage = Message
+    MessageForm = Message
 else:  # the forms that the plain dict is checked against
-    AnyMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage
-MessagesForm = Annotated[Sequence[AnyMessage], Meta(max_length=MOST_MESSAGES)]
+    MessageForm = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+MessagesForm = Annotated[Sequence[MessageForm], Meta(max_length=MOST_MESSAGES)]
 
 
 class HistoryEntry(TypedDict):
@@ -249,7 +249,7 @@ class ArchiveEntry(TypedDict):
 
     id: NameForm
     turn: CountForm
-    message: AnyMessage
+    message: MessageForm
 
 
 class Anchor(TypedDict):

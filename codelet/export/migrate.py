@@ -164,7 +164,7 @@ def _plan(plan: object) -> object:
     return {"current_step": 0, "status": "InProgress", **plan, "steps": steps}
 
 
-def _items(old: RawDocument, name: str) -> list[Any]:
+def _items(old: RawDocument, name: str) -> list[object]:
     value = old[name]
     if not isinstance(value, list):
         raise ExportError(f"{name} must be a list")

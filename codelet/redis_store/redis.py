@@ -26,6 +26,10 @@ from codelet.redis_store import scripts
 if TYPE_CHECKING:
     from redis import Redis
 
+RedisWord = str | bytes | int | memoryview
+"""A word of a command."""
+RedisReply = Any
+"""A reply of Redis, whose type depends on the command."""
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
 _SAVE_SECONDS = 60.0
@@ -191,7 +195,7 @@ class RedisStore:
         keys = [scripts.session_key(name), scripts.lock_key(name)]
         limits = (self.address.lease_ms, self.address.ttl_ms)
         values = (lease.note, revision, document, len(document), f"{time.time():.3f}")
-        words = ("EVAL", scripts.SAVE, len(keys), *keys, *ours, *limits, *values)
+        words: tuple[RedisWord, ...] = ("EVAL", scripts.SAVE, len(keys), *keys, *ours, *limits, *values)
         answer = _answered(self._saving, words, self.shown(name))
         if answer != b"saved":
             raise SaveConflict(f"{self.shown(name)}: {_reason(answer)}")
@@ -209,7 +213,7 @@ class RedisStore:
 
     def entries(self) -> list[StoredExport]:
         found: list[StoredExport] = []
-        cursor: Any = b"0"
+        cursor: RedisReply = b"0"
         while True:
             cursor, keys = self._command("", "SCAN", cursor, "MATCH", scripts.session_key("*"), "COUNT", 500)
             found += self._entries(keys)
@@ -226,7 +230,7 @@ class RedisStore:
         finally:
             lease.release()
 
-    def run(self, name: str, script: str, keys: Sequence[str], *values: Any) -> Any:
+    def run(self, name: str, script: str, keys: Sequence[str], *values: RedisWord) -> RedisReply:
         """One script, which Redis runs whole and alone."""
         return self._command(name, "EVAL", script, len(keys), *keys, *values)
 
@@ -238,11 +242,11 @@ class RedisStore:
         pairs = zip(keys, answers[: len(keys)], answers[len(keys) :], strict=True)
         return [entry for key, values, note in pairs if (entry := _entry(key, values, note)) is not None]
 
-    def _command(self, name: str, *words: Any) -> Any:
+    def _command(self, name: str, *words: RedisWord) -> RedisReply:
         return _answered(self._client, words, self.shown(name))
 
 
-def _entry(key: bytes, values: Any, note: Any) -> StoredExport | None:
+def _entry(key: bytes, values: RedisReply, note: RedisReply) -> StoredExport | None:
     """Return a session from the values of its keys, or its problem; None if it is being removed."""
     try:
         name = scripts.name_of(key)
@@ -292,8 +296,8 @@ def _connection(address: Address, seconds: float) -> Redis:
     )
 
 
-def _answered(client: Any, words: Sequence[Any], shown: str) -> Any:
-    """The answer to one command. `client` is of any type: redis's own leave open whether an answer is awaited."""
+def _answered(client: Any, words: Sequence[RedisWord], shown: str) -> RedisReply:
+    """The answer to one command."""
     from redis.exceptions import RedisError
 
     try:
@@ -302,7 +306,7 @@ def _answered(client: Any, words: Sequence[Any], shown: str) -> Any:
         raise _failure(error, shown) from None
 
 
-def _all_answered(client: Any, commands: Sequence[Sequence[Any]], shown: str) -> list[Any]:
+def _all_answered(client: Any, commands: Sequence[Sequence[RedisWord]], shown: str) -> list[RedisReply]:
     """Return the answers to commands that are sent together; a ForeignValue if a command found another type."""
     from redis.exceptions import RedisError
 

@@ -20,6 +20,8 @@ from codelet.record import Record
 if TYPE_CHECKING:
     from codelet.extensions.services import TextSource
 
+Array = Any
+"""An array of numpy, which is imported once it is needed."""
 MOST_BY_MEANING = 4
 """Texts that are added to those found by words."""
 LEAST_ALIKE = 0.22
@@ -76,7 +78,7 @@ class Model:
             why = " ".join(str(error).split())[:200] or type(error).__name__
             raise CodeletError(f"{files.weights}: nothing can be found by meaning: {why}") from error
 
-    def vectors(self, texts: Sequence[str]) -> Any:
+    def vectors(self, texts: Sequence[str]) -> Array:
         """A row of length 1 for each text; zeros for a text without a known token."""
         numpy, table = self._numpy, self._table
         found = numpy.zeros((len(texts), table.shape[1]), dtype=numpy.float32)
@@ -90,7 +92,7 @@ class Model:
         lengths = numpy.linalg.norm(found, axis=1, keepdims=True)
         return found / numpy.where(lengths > 0, lengths, 1)
 
-    def _read(self, path: Path) -> Any:
+    def _read(self, path: Path) -> Array:
         with import_module("safetensors").safe_open(str(path), framework="numpy") as opened:
             names = list(opened.keys())
             if len(names) != 1:
@@ -124,7 +126,7 @@ class Nearest:
         self._version: Hashable = None
         self._texts: dict[int, str] = {}
         self._numbers: list[int] = []
-        self._vectors: Any = None
+        self._vectors: Array = None
         self.broken = ""
 
     def find(self, text: str, known: Collection[int], least: float | None = None) -> list[int]:

@@ -30,7 +30,7 @@ from codelet.context.compaction.report import Allocation, Compacted, CompactionR
 from codelet.context.compaction.segments import NOTE, USER, ParsedSegment, SegmentEntry, render
 from codelet.context.tokens import Estimate, estimate_message
 from codelet.context.tokens.budget import SizeTarget, checked_tokens
-from codelet.messages import AnyMessage, Normalised, calls_of, kind_of, newest_prompt, normalise, segment, text_of
+from codelet.messages import ForeignMessage, Normalised, calls_of, kind_of, newest_prompt, normalise, segment, text_of
 
 # The recorded state in percent of the room after the user's words, the agent's prose in percent of the room after that.
 _STATE, _PROSE = 6, 50
@@ -45,7 +45,7 @@ _ORDER = {"user": 0, "agent": 1, "call": 2, "result": 3}
 
 
 def compact(
-    messages: Sequence[AnyMessage],
+    messages: Sequence[ForeignMessage],
     target: int | SizeTarget,
     *,
     estimate: Estimate | None = None,
@@ -99,7 +99,7 @@ class _Compaction:
 
     def __init__(
         self,
-        given: Sequence[AnyMessage],
+        given: Sequence[ForeignMessage],
         normal: Normalised,
         measure: Estimate,
         settings: CompactionSettings,
@@ -210,11 +210,11 @@ class _Compaction:
         turns = self._session.turns
         return self._session.first_turns.get(run[0], turns[run[0]]), turns[run[-1]]
 
-    def _segments(self, runs: Sequence[Sequence[int]], text: _Text, note: bool) -> dict[int, AnyMessage]:
+    def _segments(self, runs: Sequence[Sequence[int]], text: _Text, note: bool) -> dict[int, ForeignMessage]:
         """Write the segments, by the place of the first message that they replace."""
         lines = [*text.words.lines, *text.prose, *text.evidence]
         lines.sort(key=lambda line: (line.piece.at, line.number, _ORDER[line.piece.kind]))
-        segments: dict[int, AnyMessage] = {}
+        segments: dict[int, ForeignMessage] = {}
         for run in runs:
             places = set(run)
             parsed = ParsedSegment(*self._turns(run), entries=_entries([li for li in lines if li.piece.at in places]))
@@ -234,7 +234,7 @@ class _Compaction:
         return dict(parts)
 
     def _compacted(
-        self, plan: KeepPlan, text: _Text, segments: Mapping[int, AnyMessage], kept: int, size: int
+        self, plan: KeepPlan, text: _Text, segments: Mapping[int, ForeignMessage], kept: int, size: int
     ) -> Compacted:
         """Return the list with its report. `removed` and `cut` refer to the given list, all else to the normal one."""
         placed, origin = {**plan.kept, **segments}, self._normal.origin
@@ -295,7 +295,7 @@ class _Compaction:
             for turn, size in sorted(before.items())
         )
 
-    def _as_given(self, made: Sequence[AnyMessage]) -> list[dict[str, Any]]:
+    def _as_given(self, made: Sequence[ForeignMessage]) -> list[dict[str, Any]]:
         """Return `made` with the caller's own object for each message that only got a kind."""
         own = {
             id(message): self._given[origin]
@@ -319,7 +319,7 @@ def _entries(lines: Sequence[Line]) -> list[SegmentEntry]:
     return found
 
 
-def _whole(message: AnyMessage) -> str:
+def _whole(message: ForeignMessage) -> str:
     """Return a message's text and the texts in its calls."""
     calls = [text for call in calls_of(message) for text in strings(call_of(call).values)]
     return "\n".join([text_of(message), *calls])

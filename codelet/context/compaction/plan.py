@@ -12,7 +12,7 @@ from codelet.context.inputs import ends
 from codelet.context.tokens import Estimate
 from codelet.context.tokens.budget import SizeTarget
 from codelet.errors import EXIT_LIMIT, CodeletError
-from codelet.messages import AnyMessage, calls_of, kind_of, text_of, with_text, without_images
+from codelet.messages import ForeignMessage, calls_of, kind_of, text_of, with_text, without_images
 from codelet.prompt import PICTURES_DROPPED
 from codelet.record import Record
 
@@ -72,7 +72,7 @@ class KeepPlan:
 
     def __init__(
         self,
-        messages: Sequence[AnyMessage],
+        messages: Sequence[ForeignMessage],
         measure: Estimate,
         settings: CompactionSettings,
         target: SizeTarget,
@@ -96,7 +96,7 @@ class KeepPlan:
         if units and len(units[-1].places) <= len(calls_of(messages[units[-1].places[0]])):
             self.fixed.update(units[-1].places)  # its calls are in flight
         self._units = [unit for unit in units if unit.places[0] not in self.fixed]
-        self.kept: dict[int, AnyMessage] = {at: messages[at] for at in sorted(self.fixed)}
+        self.kept: dict[int, ForeignMessage] = {at: messages[at] for at in sorted(self.fixed)}
         self.cut: list[int] = []
         self.warnings: list[str] = []
         self.whole_turns, self._newest = 0, len(messages)
@@ -206,7 +206,7 @@ class KeepPlan:
                 seen.add(text)
 
 
-def shortened(message: AnyMessage, tokens: int, measure: Estimate, recall_id: str) -> dict[str, Any] | None:
+def shortened(message: ForeignMessage, tokens: int, measure: Estimate, recall_id: str) -> dict[str, Any] | None:
     """Return the message cut to at most `tokens`; None if that leaves too little of it."""
     has_images = "images" in message
     bare = without_images(dict(message), PICTURES_DROPPED) if has_images else with_text(message, text_of(message))

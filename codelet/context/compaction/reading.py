@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from codelet.call_record import CallRecord
 from codelet.context.compaction.lexicon import between_tokens
 from codelet.context.compaction.segments import ParsedSegment, parse_segment, turns_of
-from codelet.messages import AnyMessage, call_arguments, call_name, calls_of, images_of, kind_of, text_of
+from codelet.messages import ForeignMessage, call_arguments, call_name, calls_of, images_of, kind_of, text_of
 from codelet.prompt import PICTURES_DROPPED
 
 _LABEL, _LONGEST_PATH, _SEARCHED = 90, 300, 20_000
@@ -99,7 +99,7 @@ class ReadSession:
     and the events are used, to limit the time.
     """
 
-    def __init__(self, messages: Sequence[AnyMessage], records: Mapping[str, CallRecord] | None = None) -> None:
+    def __init__(self, messages: Sequence[ForeignMessage], records: Mapping[str, CallRecord] | None = None) -> None:
         self.messages, self.records, self.turns = messages, records or {}, turns_of(messages)
         self.handoff: list[str] = []
         self.state: list[str] = []
@@ -139,7 +139,7 @@ class ReadSession:
             closes = last.get(entry.turn) == place
             self.pieces.append(SessionPiece(at, entry.turn, kind, "\n".join(entry.lines), label, closes=closes))
 
-    def _result(self, at: int, turn: int, message: AnyMessage, call: DecodedCall | None) -> SessionPiece:
+    def _result(self, at: int, turn: int, message: ForeignMessage, call: DecodedCall | None) -> SessionPiece:
         text, code, says_no = output_of(text_of(message))
         record = self.records.get(call.id) if call is not None else None
         if record is not None:
@@ -154,7 +154,7 @@ class ReadSession:
         return SessionPiece(at, turn, "result", text, call.label if call else "result", call, code, failed)
 
 
-def _with_images(message: AnyMessage, text: str) -> str:
+def _with_images(message: ForeignMessage, text: str) -> str:
     """Return a text with the names of the message's images, as segments have no images."""
     names = ", ".join(image["name"] for image in images_of(message))
     return f"{text}\n{names}: {PICTURES_DROPPED}" if names else text

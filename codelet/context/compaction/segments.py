@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from codelet.messages import SEGMENT_OPENING, AnyMessage, kind_of, text_of
+from codelet.messages import SEGMENT_OPENING, ForeignMessage, kind_of, text_of
 
 _NOTE_OPENING = "These turns were compacted"
 NOTE = (
@@ -92,7 +92,7 @@ def parse_segment(text: str) -> ParsedSegment:
     return segment
 
 
-def turns_of(messages: Sequence[AnyMessage]) -> list[int]:
+def turns_of(messages: Sequence[ForeignMessage]) -> list[int]:
     """Return the turn of each message, counted from 1 and with the turns in segments."""
     found: list[int] = []
     turn = 0

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from codelet.messages import AnyMessage, images_of, text_of
+from codelet.messages import ForeignMessage, images_of, text_of
 
-Estimate = Callable[[AnyMessage], int]
+Estimate = Callable[[ForeignMessage], int]
 """Measures one message in tokens."""
 
 _CHARACTERS_PER_TOKEN = 4
@@ -23,7 +23,7 @@ LARGEST_FACTOR = 2_000
 _LEAST_SAMPLE = 200
 
 
-def characters(message: AnyMessage) -> int:
+def characters(message: ForeignMessage) -> int:
     """Return the characters of a message: text, calls as JSON, and call id; an image counts as text of its tokens."""
     content = message.get("content")
     size = len(content) if isinstance(content, str) else len(text_of(message))
@@ -36,7 +36,7 @@ def characters(message: AnyMessage) -> int:
     return size + len(call_id) if isinstance(call_id, str) else size
 
 
-def picture_tokens(message: AnyMessage) -> int:
+def picture_tokens(message: ForeignMessage) -> int:
     """Return the approximate tokens of a message's images: one for 750 pixels, as Anthropic counts.
 
     Most vendors shrink a large image before they count it.
@@ -49,7 +49,7 @@ def estimate_text(text: str) -> int:
     return -(-len(text) // _CHARACTERS_PER_TOKEN)
 
 
-def estimate_message(message: AnyMessage) -> int:
+def estimate_message(message: ForeignMessage) -> int:
     """Return the approximate tokens of a message of any shape: a quarter of its characters, rounded up, and four."""
     return estimate_length(characters(message))
 
@@ -68,7 +68,7 @@ class Estimator:
     def __init__(self, factor: int = 1_000) -> None:
         self.factor = min(LARGEST_FACTOR, max(LEAST_FACTOR, factor))
 
-    def message(self, message: AnyMessage) -> int:
+    def message(self, message: ForeignMessage) -> int:
         """Return the calibrated tokens of one message."""
         return self.scaled(estimate_message(message))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from codelet.context.tokens import picture_tokens
-from codelet.messages import AnyMessage, text_of
+from codelet.messages import ForeignMessage, text_of
 
 PIECE = 200_000
 _PER_MESSAGE = 4
@@ -52,7 +52,7 @@ def has_own_encoding(model: str) -> bool:
     return model.rpartition("/")[2].lower().startswith(("gpt-3.5", "gpt-4", "gpt-5", "chatgpt-", "o1", "o3", "o4"))
 
 
-def exact_size(messages: Sequence[AnyMessage], fixed: Sequence[str], model: str) -> int:
+def exact_size(messages: Sequence[ForeignMessage], fixed: Sequence[str], model: str) -> int:
     """Return the tokens of a request by the encoding closest to the model's; `fixed` are its system prompt and tools.
 
     Blocks while the encoding loads. Raises ExactUnavailable.

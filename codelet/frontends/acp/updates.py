@@ -84,7 +84,7 @@ class Updates:
                     yield from _chunks(_THOUGHT, clean(mask(reasoning_of(message))))
                     yield from _chunks(_ANSWER, text)
                     for call in calls_of(message):
-                        yield self._started(call["id"], call_name(call), _parsed(mask(call_arguments(call))))
+                        yield self._started(str(call["id"]), call_name(call), _parsed(mask(call_arguments(call))))
                 case "tool":
                     status = "failed" if message.get("failed") else "completed"
                     yield _call_update(message["tool_call_id"], status, _content(text))
