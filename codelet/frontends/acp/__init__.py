@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelet.errors import EXIT_DONE, UsageError
-from codelet.frontends.signals import Stopper
+from codelet.frontends.streams import Stopper
 
 if TYPE_CHECKING:
     from codelet.settings import Settings

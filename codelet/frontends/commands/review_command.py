@@ -15,8 +15,7 @@ from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, CodeletError, UsageError
 from codelet.frontends.commands.review_arguments import description_of, gate_of
 from codelet.frontends.commands.review_outputs import print_report, save_baseline, write_reports
 from codelet.frontends.review_words import wanted_of
-from codelet.frontends.signals import Stopper
-from codelet.frontends.streams import say, stdin_pieces
+from codelet.frontends.streams import Stopper, say, stdin_pieces
 from codelet.loop.beside.session_beside import Borrowed
 from codelet.loop.beside.spending import Spending
 from codelet.loop.meter import Limits

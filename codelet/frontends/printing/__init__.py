@@ -25,8 +25,7 @@ from codelet.errors import (
     SessionHeld,
     UsageError,
 )
-from codelet.frontends.signals import Stopper
-from codelet.frontends.streams import KEPT, in_ci, read_stdin, say, say_ending, unknown_settings
+from codelet.frontends.streams import KEPT, Stopper, in_ci, read_stdin, say, say_ending, unknown_settings
 from codelet.loop.session import Session
 from codelet.opening import mentioned, reserved_for, session_from, turn_of
 from codelet.outcome import Outcome, TurnProgress, unread

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, CodeletError, UsageError
 from codelet.frontends.commands.demo.project import test_command, test_environment, test_passes, write_project
-from codelet.frontends.signals import Stopper
+from codelet.frontends.streams import Stopper
 from codelet.loop.session import Session
 from codelet.providers.content.replay import Recording, ReplayProvider, read_recording
 from codelet.safety import Policy
