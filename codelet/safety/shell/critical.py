@@ -15,7 +15,7 @@ from codelet.record import Record
 from codelet.safety import sensitive_names
 from codelet.safety.paths import contained, relative_name, workspace_root
 from codelet.safety.shell.nested import FIND_RUNS, SHELLS, base_name, nested_scripts, unwrapped
-from codelet.safety.shell.script_parser import Redirect, Script, ScriptPart, SimpleCommand, UnclearPart, read_script
+from codelet.safety.shell.script_parser import FORK_BOMB, Redirect, Script, ScriptPart, SimpleCommand, UnclearPart, read_script
 from codelet.safety.tables import read_table, rows_by_word
 
 _TABLE = read_table("shell")["critical"]
@@ -24,6 +24,7 @@ _COPIES_ITSELF = re.compile(r"\$0\s*[|&]\s*\$0|%0\s*\|\s*%0")
 REWRITES_HISTORY = "git push --force rewrites shared history"
 """Critical too, but it destroys nothing on this machine: the user can permit this very command."""
 
+_TEXT_INPUT = ("it has a here-document", "it has a here-string")
 _TEXT_CAP = 20_000
 """Characters of a command in which the patterns are searched."""
 _ROOT_REMOVED = re.compile(
@@ -44,9 +45,12 @@ class _Context(Record):
 def find_critical(command: str, script: Script, workspace: Path, depth: int = 0) -> str | None:
     """Return why the command is critical, or None; reasons that the user cannot lift come first."""
     text = command[:_TEXT_CAP]
-    if script.fork_bomb or _COPIES_ITSELF.search(text):
+    unclear = {part.reason: part.confinable for part in script.parts if isinstance(part, UnclearPart)}
+    if FORK_BOMB in unclear or _COPIES_ITSELF.search(text):
         return "a fork bomb"
-    if _may_hide(script) and _ROOT_REMOVED.search(text):
+    started = {base_name(command.words[0].text) for command in script.commands if command.words}
+    from_text = not unclear.keys().isdisjoint(_TEXT_INPUT) and not started.isdisjoint(SHELLS)
+    if (from_text or not all(unclear.values())) and _ROOT_REMOVED.search(text):  # perhaps in no part
         return "it removes the whole file system or home"
     printed: list[str] = []
     lighter = None
@@ -68,14 +72,6 @@ def _part_critical(part: ScriptPart, workspace: Path, depth: int, printed: list[
         elif words[:1] == ["printf"]:
             printed += [joint.join(words[1:]).replace("\\n", "\n") for joint in (" ", "\n")]
         yield from _words_critical(words, _Context(part.folders, workspace), depth, printed)
-
-
-def _may_hide(script: Script) -> bool:
-    """Return whether the script may hold commands that its parts do not show: in unclear parts, in a shell's input."""
-    started = {base_name(command.words[0].text) for command in script.commands if command.words}
-    return any(isinstance(part, UnclearPart) and not part.confinable for part in script.parts) or (
-        script.text_input and not started.isdisjoint(SHELLS)
-    )
 
 
 def _words_critical(words: list[str], context: _Context, depth: int, printed: list[str]) -> Iterator[str | None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LENGTH_CAP = 16_384
 """Bytes of a command that is parsed; a longer one asks."""
 NODE_CAP, SIGN_CAP, COMMAND_CAP, DEPTH_CAP = 6_000, 600, 40, 40
-NOT_PARSED = "it cannot be parsed"
+NOT_PARSED, FORK_BOMB = "it cannot be parsed", "it defines a function that multiplies itself"
 _SIGNS = (b"|", b";", b"&", b"\n", b"$", b"`", b"(", b"{", b"[", b"<", b">", b'"')
 _ONLY_BASH = re.compile(r"\$['\"]|<\(|<<<|&>|>&[^0-9-]|\|&")
 _ANYWHERE = Path("/")
@@ -80,15 +80,11 @@ ScriptPart = SimpleCommand | Redirect | UnclearPart
 
 
 class Script:
-    """The parts of a command line in order of execution; `unread`: it is too large to parse.
-
-    `text_input`: a here-string or here-document is the input of some command.
-    """
+    """The parts of a command line in order of execution; `unread`: it is too large to parse."""
 
     def __init__(self, *parts: ScriptPart, unread: bool = False) -> None:
         self.parts = list(parts)
         self.unread = unread
-        self.text_input = self.fork_bomb = False
 
     @property
     def commands(self) -> Iterator[SimpleCommand]:
@@ -137,12 +133,11 @@ _IN_SEQUENCE = ("program", "list", "redirected_statement", "command")
 """Parents whose children run exactly once."""
 _WITH_LAST_COMMAND = ("list", "pipeline", "negated_command")
 _OWN_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
-_HOME = re.compile(r"\$(HOME|\{HOME\})")
-_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
-_LOOP_CAP = 8
-"""The most words of a loop whose body is read once for each."""
 _MOST_FOLDERS = 4
 """The most folders that a `cd` may lead to."""
+_HOME = re.compile(r"\$(HOME|\{HOME\})")
+_LOOP_CAP = 8
+"""The most words of a loop whose body is read once for each."""
 _SPECIAL = re.compile(r"[*?\[{~\\\n]")
 _TEST = re.compile(r"\[[ \t]+([\w./ =!:-]*)[ \t]\]")
 
@@ -162,9 +157,9 @@ class _Reader:
         self.lost = self.inner = False
         self._depth = 0
         self._late: list[Word] = []
-        self._loops: dict[str, str] = {}
+        self._known = {"HOME": os.environ["HOME"]} if "HOME" in os.environ else {}
 
-    def read(self, node: Node) -> None:
+    def read(self, node: Node, *, in_pipe: bool = False) -> None:
         """Read a node and all below it."""
         self._depth += 1
         if self._depth > DEPTH_CAP:
@@ -172,25 +167,19 @@ class _Reader:
         elif node.is_missing:
             self._unclear(NOT_PARSED)
         elif node.is_named:
+            before = self.after, self.sure, self.all, self.lost
             inner = self.inner
-            self.inner = inner or node.type not in _IN_SEQUENCE
-            if node.type in _SHELLS_OF_THEIR_OWN:
-                self._in_shell(node, self._named)
-            else:
-                self._named(node)
+            own_shell = node.type in _SHELLS_OF_THEIR_OWN or in_pipe
+            self.inner = not own_shell and (inner or node.type not in _IN_SEQUENCE)
+            self._named(node)
             self.inner = inner
+            if own_shell:  # no `cd` in it changes the folder outside
+                self.after, self.sure, self.all, self.lost = before
         elif node.type == "&":
             self._unclear("it leaves a process in the background")
         elif node.type in ("&&", "||", ";", "\n"):
             self.after = node.type if node.type in ("&&", "||") else ";"
         self._depth -= 1
-
-    def _in_shell(self, node: Node, read: Callable[[Node], None]) -> None:
-        """Read a part that runs in a subshell: no `cd` in it changes the folder outside."""
-        before = self.after, self.sure, self.all, self.lost, self.inner
-        self.inner = False
-        read(node)
-        self.after, self.sure, self.all, self.lost, self.inner = before
 
     def _named(self, node: Node) -> None:
         kind = node.type
@@ -202,7 +191,6 @@ class _Reader:
             "variable_assignment": self._variable,
             "test_command": self._test,
             "redirected_statement": self._redirected,
-            "pipeline": self._pipeline,
         }
         if kind in readers:
             readers[kind](node)
@@ -210,40 +198,35 @@ class _Reader:
             self._unclear(_CONFINABLE[kind], confinable=True)
         elif kind in _CONFINABLE and not (kind.endswith("expansion") and _HOME.fullmatch(self._text(node))):
             self._unclear(_CONFINABLE[kind], confinable=True)
-            self.script.text_input |= kind in ("herestring_redirect", "heredoc_redirect")
             late, self._late = self._late, []
             self._children(node)
             self._late = late + [self._word(word) for word in node.children_by_field_name("argument")]
         else:
             if kind not in _KNOWN and kind not in _CONFINABLE:
                 self._unclear(_REFUSED.get(kind, f"it has a part of a kind that is not judged ({kind})"))
-                self.script.fork_bomb |= kind == "function_definition" and _multiplies(node, self._text(node))
+            if kind == "function_definition" and _multiplies(node, self._text(node)):
+                self._unclear(FORK_BOMB)
             self._children(node)
 
     def _children(self, node: Node) -> None:
         for child in node.children:
-            self.read(child)
-            if child.is_named and node.type != "list":  # a new line ends a statement, and is no node
+            self.read(child, in_pipe=node.type == "pipeline")
+            if child.is_named and node.type not in ("list", "pipeline"):  # a new line ends a statement, and is no node
                 self.after = ";"
 
     def _loop(self, node: Node) -> bool:
         """Read the body of `for NAME in …` once for each word, if there are few and all are known."""
         variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
         values = [self._word(child) for child in node.children_by_field_name("value")]
-        few = 1 <= len(values) <= _LOOP_CAP and all(value.plain for value in values)
-        if variable is None or body is None or not few:
+        if variable is None or body is None or not (0 < len(values) <= _LOOP_CAP and all(one.plain for one in values)):
             return False
-        outer = self._loops
+        outer = self._known
         for value in values:
-            self._loops = {**outer, self._text(variable): value.text}
+            self._known = {**outer, self._text(variable): value.text}
             self.after = "||"
             self.read(body)
-        self._loops = outer
+        self._known = outer
         return True
-
-    def _pipeline(self, node: Node) -> None:
-        for child in node.children:
-            self._in_shell(child, self.read)
 
     def _redirected(self, node: Node) -> None:
         """Read a statement with redirections, which bash opens first; the grammar attaches those of the last command of
@@ -377,7 +360,7 @@ class _Reader:
             case "string":
                 return self._quoted(node, text)
             case "simple_expansion" | "expansion":
-                value = self._known(text)
+                value = self._known.get(text.strip("${}"))
                 return Word(value or "", text, dynamic=value is None or not _HOME.fullmatch(text), splits=value is None)
         if node.type not in ("word", "number") or "\n" in text.replace("\\\n", ""):
             return Word(text, text, dynamic=True, splits=True)
@@ -390,18 +373,14 @@ class _Reader:
         pattern = re.search(r"(?<!\\)[*?\[]|(?<!\\)\{[^}]*(?:,|\.\.)", unescaped) is not None
         return Word(re.sub(r"\\(.)", r"\1", unescaped, flags=re.DOTALL), raw, glob=pattern)
 
-    def _known(self, text: str) -> str | None:
-        """The value of HOME, or of a loop's variable in this round."""
-        found = _VARIABLE.fullmatch(text)
-        return None if found is None else {"HOME": os.environ.get("HOME"), **self._loops}.get(found[1])
-
     def _quoted(self, node: Node, text: str) -> Word:
         pieces, dynamic, end = [], False, node.start_byte + 1
         for child in node.children:
             if child.is_named and child.type != "string_content":
-                known = self._known(self._text(child))
-                pieces += [self.source[end : child.start_byte].decode("utf-8", "replace"), known or ""]
-                dynamic = dynamic or known is None or not _HOME.fullmatch(self._text(child))
+                expansion = self._text(child)
+                value = self._known.get(expansion.strip("${}"))
+                pieces += [self.source[end : child.start_byte].decode("utf-8", "replace"), value or ""]
+                dynamic = dynamic or value is None or not _HOME.fullmatch(expansion)
                 end = child.end_byte
         pieces.append(self.source[end : node.end_byte - 1].decode("utf-8", "replace"))
         plain = re.sub(r'\\([$`"\\\n])', lambda found: found[1].strip("\n"), "".join(pieces))
