@@ -1,6 +1,6 @@
 """Commands that no rule and no mode allows: those that destroy the system, the home or the whole workspace, or plant
 code that runs later; and those that rewrite shared history, which the user must permit each time. They are found in
-wrappers and in `sh -c` strings too.
+the commands that others start too: behind wrappers, in `sh -c` strings, after `find -exec`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from pathlib import Path
 from codelet.record import Record
 from codelet.safety import sensitive_names
 from codelet.safety.paths import contained, relative_name, workspace_root
-from codelet.safety.shell.nested import FIND_RUNS, SHELLS, base_name, nested_scripts, unwrapped
-from codelet.safety.shell.script_parser import FORK_BOMB, Redirect, Script, ScriptPart, SimpleCommand, UnclearPart, read_script
-from codelet.safety.tables import read_table, rows_by_word
+from codelet.safety.shell.script_parser import FORK_BOMB, Redirect, Script, SimpleCommand, UnclearPart, read_script
+from codelet.safety.tables import read_table, rows_by_word, word_list
 
 _TABLE = read_table("shell")["critical"]
 _WRITES = rows_by_word("shell", "writes")
@@ -32,63 +31,47 @@ _ROOT_REMOVED = re.compile(
 )
 
 
-class _Context(Record):
-    folders: frozenset[str]
+class _Place(Record):
+    """A folder in which a command may run, and the workspace."""
+
+    cwd: str
     workspace: Path
 
     def forbids(self, targets: Sequence[str]) -> str | None:
         """Return why a write at one of these places is forbidden, or None."""
-        found = (forbidden_place(target, cwd, self.workspace) for target in targets for cwd in self.folders)
+        found = (forbidden_place(target, self.cwd, self.workspace) for target in targets)
         return next(filter(None, found), None)
 
 
-def find_critical(command: str, script: Script, workspace: Path, depth: int = 0) -> str | None:
+def find_critical(script: Script, workspace: Path) -> str | None:
     """Return why the command is critical, or None; reasons that the user cannot lift come first."""
-    text = command[:_TEXT_CAP]
-    unclear = {part.reason: part.confinable for part in script.parts if isinstance(part, UnclearPart)}
-    if FORK_BOMB in unclear or _COPIES_ITSELF.search(text):
-        return "a fork bomb"
-    started = {base_name(command.words[0].text) for command in script.commands if command.words}
-    from_text = not unclear.keys().isdisjoint(_TEXT_INPUT) and not started.isdisjoint(SHELLS)
-    if (from_text or not all(unclear.values())) and _ROOT_REMOVED.search(text):  # perhaps in no part
-        return "it removes the whole file system or home"
-    printed: list[str] = []
     lighter = None
-    for part in script.parts:
-        for why in _part_critical(part, workspace, depth, printed):
-            if why and why != REWRITES_HISTORY:
-                return why
-            lighter = lighter or why
+    for why in (why for each in with_nested(script, workspace) for why in _reasons(each, workspace)):
+        if why and why != REWRITES_HISTORY:
+            return why
+        lighter = lighter or why
     return lighter
 
 
-def _part_critical(part: ScriptPart, workspace: Path, depth: int, printed: list[str]) -> Iterator[str | None]:
-    if isinstance(part, Redirect) and part.access == "write":
-        yield _Context(part.folders, workspace).forbids([part.target.text])
-    elif isinstance(part, SimpleCommand) and part.words:
-        words = [word.text for word in part.words if not word.splits]
-        if words[:1] == ["echo"]:  # to a shell, perhaps
-            printed.append(" ".join(itertools.dropwhile(lambda word: re.fullmatch("-[neE]+", word), words[1:])))
-        elif words[:1] == ["printf"]:
-            printed += [joint.join(words[1:]).replace("\\n", "\n") for joint in (" ", "\n")]
-        yield from _words_critical(words, _Context(part.folders, workspace), depth, printed)
+def _reasons(script: Script, workspace: Path) -> Iterator[str | None]:
+    text = script.text[:_TEXT_CAP]
+    unclear = {part.reason: part.confinable for part in script.parts if isinstance(part, UnclearPart)}
+    if FORK_BOMB in unclear or _COPIES_ITSELF.search(text):
+        yield "a fork bomb"
+    started = {base_name(command.words[0].text) for command in script.commands if command.words}
+    from_text = not unclear.keys().isdisjoint(_TEXT_INPUT) and not started.isdisjoint(SHELLS)
+    if (from_text or not all(unclear.values())) and _ROOT_REMOVED.search(text):  # perhaps in no part
+        yield "it removes the whole file system or home"
+    for part in script.parts:
+        for place in [] if isinstance(part, UnclearPart) else [_Place(cwd, workspace) for cwd in sorted(part.folders)]:
+            if isinstance(part, SimpleCommand):
+                for words in unwrapped([word.text for word in part.words if not word.splits]):
+                    yield _simple(base_name(words[0]), words, place)
+            elif isinstance(part, Redirect) and part.access == "write":
+                yield place.forbids([part.target.text])
 
 
-def _words_critical(words: list[str], context: _Context, depth: int, printed: list[str]) -> Iterator[str | None]:
-    for inner in unwrapped(words):
-        name = base_name(inner[0])
-        yield _simple(name, inner, context)
-        if name in SHELLS and not [word for word in inner[1:] if not word.startswith("-")]:
-            # The shell reads its commands from the pipe: it runs the lines printed before it.
-            while printed and depth < 3:
-                line = printed.pop()
-                yield find_critical(line, read_script(line, context.workspace), context.workspace, depth + 1)
-    if depth < 3:
-        for text in nested_scripts(words):
-            yield find_critical(text, read_script(text, context.workspace), context.workspace, depth + 1)
-
-
-def _simple(name: str, words: list[str], context: _Context) -> str | None:
+def _simple(name: str, words: list[str], place: _Place) -> str | None:
     """Return why the command itself is critical, apart from those that it starts; None if it is not."""
     rest, operands = words[1:], _operands(words)
     match name:
@@ -97,17 +80,17 @@ def _simple(name: str, words: list[str], context: _Context) -> str | None:
             if "--no-preserve-root" in words:
                 return "rm --no-preserve-root removes the whole file system"
             for operand in operands:
-                if (recursive or operand.endswith("*")) and (why := _everything(operand, context)):
+                if (recursive or operand.endswith("*")) and (why := _everything(operand, place)):
                     return f"rm removes {why}"
         case "find":
-            return _find(words, context)
+            return _find(words, place)
         case "chmod" | "chown" | "chgrp":
             recursive = _is_recursive(rest, "R")
-            for why in filter(None, (_everything(one, context) for one in operands[1:] if recursive)):
+            for why in filter(None, (_everything(one, place) for one in operands[1:] if recursive)):
                 if why != "the whole workspace":
                     return f"{words[0]} -R changes {why}"
         case "mv":
-            for why in filter(None, (_everything(one, context) for one in operands[:-1])):
+            for why in filter(None, (_everything(one, place) for one in operands[:-1])):
                 return f"mv moves {why} away"
             if operands[-1:] == ["/dev/null"]:
                 return "mv replaces /dev/null"
@@ -125,7 +108,7 @@ def _simple(name: str, words: list[str], context: _Context) -> str | None:
         return None if "/" in words[0] and name == "format" else f"{name} destroys a file system"
     if name in _TABLE["stop"].split():
         return f"{name} stops the machine"
-    return context.forbids(_written(name, words, operands))
+    return place.forbids(_written(name, words, operands))
 
 
 def _is_recursive(words: Sequence[str], letter: str) -> bool:
@@ -144,7 +127,7 @@ def _written(name: str, words: list[str], operands: list[str]) -> list[str]:
     return [*(_named_targets(words) if which.endswith("target") else ()), *written]
 
 
-def _find(words: list[str], context: _Context) -> str | None:
+def _find(words: list[str], place: _Place) -> str | None:
     destroys = "-delete" in words or any(
         word in FIND_RUNS and base_name(words[at + 1]) in ("rm", "shred", "unlink")
         for at, word in enumerate(words[:-1])
@@ -156,28 +139,27 @@ def _find(words: list[str], context: _Context) -> str | None:
             rest.pop(0)
         given = list(itertools.takewhile(lambda word: not word.startswith("-"), rest))
         for word in given or ["."]:
-            if why := _everything(word, context):
+            if why := _everything(word, place):
                 return f"find removes {why}"
     return None
 
 
-def _everything(operand: str, context: _Context) -> str | None:
+def _everything(operand: str, at: _Place) -> str | None:
     """Return the name of the system folder, home or workspace that the operand is as a whole, or None."""
     home = os.path.realpath(os.environ.get("HOME") or "/")
-    root = workspace_root(context.workspace)
-    for cwd in sorted(context.folders):
-        spelled = operand if operand.startswith("/") else f"{cwd}/{operand}"
-        plain = re.sub(r"(?:/(?:\*+|\.|\.\*|\{[^}]*\}))+$", "", os.path.normpath(spelled)) or "/"
-        place = os.path.realpath(plain)
-        if place == root:
-            return "the whole workspace"
-        if contained(root, place):
-            return "a folder that holds the workspace"
-        if contained(home, place):
-            return "the whole home"
-        for one in (plain, place):  # `/bin` may be a link to a deeper folder
-            if one.count("/") == 1 and one not in ("/tmp", "/mnt", "/srv", "/media", "/workspace", "/data"):
-                return f"{one}, a folder of the system"
+    root = workspace_root(at.workspace)
+    spelled = operand if operand.startswith("/") else f"{at.cwd}/{operand}"
+    plain = re.sub(r"(?:/(?:\*+|\.|\.\*|\{[^}]*\}))+$", "", os.path.normpath(spelled)) or "/"
+    place = os.path.realpath(plain)
+    if place == root:
+        return "the whole workspace"
+    if contained(root, place):
+        return "a folder that holds the workspace"
+    if contained(home, place):
+        return "the whole home"
+    for one in (plain, place):  # `/bin` may be a link to a deeper folder
+        if one.count("/") == 1 and one not in ("/tmp", "/mnt", "/srv", "/media", "/workspace", "/data"):
+            return f"{one}, a folder of the system"
     return None
 
 
@@ -245,3 +227,100 @@ def _operands(words: Sequence[str]) -> list[str]:
         at = list(words).index("--")
         return [word for word in words[1:at] if not word.startswith("-")] + list(words[at + 1 :])
     return [word for word in words[1:] if not word.startswith("-") or word == "-"]
+
+
+SHELLS = frozenset(word_list("shell", "wrappers", "shells"))
+_OPERAND_FIRST = frozenset(word_list("shell", "wrappers", "operand first"))
+_WRAPPERS = _OPERAND_FIRST | frozenset(word_list("shell", "wrappers", "plain"))
+_CHANGES_SHELL = frozenset(word_list("shell", "builtins"))
+FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
+
+
+def unwrapped(words: Sequence[str]) -> Iterator[list[str]]:
+    """The command itself and every command that it may start as a wrapper, each once; wrappers can be nested."""
+    waiting, seen = [0] if words else [], set[int]()
+    while waiting:
+        if (start := waiting.pop()) not in seen:
+            seen.add(start)
+            command = list(words[start:])
+            yield command
+            waiting += [start + place for place in reversed(_started(command))]
+
+
+def _started(words: Sequence[str]) -> list[int]:
+    """The positions at which a command may start that this one runs.
+
+    The word after a wrapper's option may be its value or the command: both are tried.
+    """
+    name = base_name(words[0])
+    if name == "find":
+        return [index for index, word in enumerate(words[:-1], 1) if word in FIND_RUNS]
+    places: list[int] = []
+    if name not in _WRAPPERS:
+        return places
+    maybe_value = name in _OPERAND_FIRST
+    for index, word in enumerate(words[1:], 1):
+        if word.startswith("-"):
+            maybe_value = True
+        elif not re.match(r"\w+=|\d+(?:\.\d+)?[smhd]?$", word):
+            places.append(index)
+            if not maybe_value:
+                break
+            maybe_value = False
+    return places
+
+
+def nested_scripts(words: Sequence[str]) -> Iterator[str]:
+    """The command lines in the words of a shell, `eval` and the like."""
+    for inner in unwrapped(words):
+        name = base_name(inner[0]) if inner else ""
+        if name == "eval":
+            yield " ".join(inner[1:])
+        elif name == "env":
+            for index, word in enumerate(inner[1:], 1):
+                if found := re.fullmatch(r"(?:-\w*?S|--s\w*-?\w*=)(.+)", word, re.DOTALL):
+                    yield " ".join((found[1], *inner[index + 1 :]))
+                elif re.fullmatch(r"-\w*S|--s[\w-]*", word):
+                    yield " ".join(inner[index + 1 :])
+        elif name in SHELLS or name == "su":
+            for index, word in enumerate(inner[1:-1], 1):
+                if re.fullmatch(r"-\w*c|--command", word):
+                    yield inner[index + 1]
+        elif name in ("ssh", "watch", "script", "flock") and len(inner) > 1:
+            yield inner[-1]
+
+
+def with_nested(script: Script, workspace: Path, most: int = 3) -> Iterator[Script]:
+    """The script and every one that its commands start: in the words of a shell, or printed for one to read."""
+    yield script
+    printed: list[str] = []
+    for command in script.commands if most else ():
+        words = [word.text for word in command.words if not word.splits]
+        texts = list(nested_scripts(words))
+        if words[:1] == ["echo"]:
+            printed.append(" ".join(itertools.dropwhile(lambda word: re.fullmatch("-[neE]+", word), words[1:])))
+        elif words[:1] == ["printf"]:
+            printed += [joint.join(words[1:]).replace("\\n", "\n") for joint in (" ", "\n")]
+        for name, *rest in unwrapped(words):
+            if base_name(name) in SHELLS and all(word.startswith("-") for word in rest):
+                texts, printed = texts + printed[::-1], []
+        for text in texts:
+            yield from with_nested(read_script(text, workspace), workspace, most - 1)
+
+
+_RUN_IN_PLACE = frozenset(("builtin", "command", "time"))
+
+
+def changes_shell(words: Sequence[str]) -> bool:
+    """Return whether a command can change its shell, and so the commands after it."""
+    rest = list(words)
+    while rest and rest[0] in _RUN_IN_PLACE:
+        rest.pop(0)
+        while rest and rest[0].startswith("-"):
+            rest.pop(0)
+    return not _CHANGES_SHELL.isdisjoint(rest[:1])
+
+
+def base_name(word: str) -> str:
+    """The program's name without its folder, in lower case."""
+    return word.rpartition("/")[2].lower()

@@ -10,23 +10,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from codelet.safety.git_targets import ask_git, file_facts, holds_password
 from codelet.safety.paths import contained, why_unread
 from codelet.safety.sandbox.git_attributes import find_attributes
-from codelet.safety.shell.programs import (
-    READ_ONLY_GIT,
-    Location,
-    ParsedArguments,
-    RefusedError,
-    folder_reached,
-    parse_arguments,
-)
+from codelet.safety.shell import programs
+from codelet.safety.shell.programs import Location, ParsedArguments, RefusedError, folder_reached
 from codelet.safety.tables import word_list
 from codelet.system.git.hardening import OPTIONS, Repository, find_repository, stray
 
-_MOST_OBJECTS, _MOST_KNOWN = 8, 32
+_MOST_OBJECTS = 8
 _PRINTS = word_list("shell", "git", "commands")
 _PATCH, _SUMMARIES = word_list("shell", "git", "print"), word_list("shell", "git", "sum up")
 _ORACLES = frozenset(word_list("shell", "git", "search"))
@@ -53,11 +48,11 @@ def check_git(words: Sequence[str], place: Location, *, mounts: bool) -> ParsedA
     name, rest = "".join(words[index : index + 1]), words[index + 1 :]
     if name in ("--version", "-v") and not rest:
         return ParsedArguments()
-    if name not in READ_ONLY_GIT:
+    if name not in programs.READ_ONLY_GIT:
         raise RefusedError(f"git {name} is not known to be read-only".replace("  ", " "))
-    parsed = parse_arguments(f"git {name}", READ_ONLY_GIT[name], rest)
-    if name in ("stash", "worktree") and rest[:1] != parsed.operands[:1]:
-        raise RefusedError(f"git {name} with an option before its subcommand")
+    parsed = programs.parse_arguments(f"git {name}", programs.READ_ONLY_GIT[name], rest)
+    if name in ("stash", "worktree") and rest[:1] != (parsed.operands[:1] or [""]):
+        raise RefusedError(f"git {name} without a subcommand in front")
     _refuse_other_repository(place)
     _refuse_writing(name, parsed)
     _refuse_passwords(name, parsed, place)
@@ -73,32 +68,19 @@ def _refuse_writing(name: str, parsed: ParsedArguments) -> None:
         raise RefusedError("git branch and git tag with a name create it")
     if name in ("branch", "tag"):
         parsed.uses[:] = []  # `--contains` and the like take any next word as a commit
-    word, count = "".join(parsed.operands[:1]), len(parsed.operands)
-    writes = {
-        "stash": (word not in word_list("git", "words", "stash"), "git stash changes the tree"),
-        "reflog": (word in ("expire", "delete", "drop", "write"), f"git reflog {word} writes"),
-        "worktree": (parsed.operands != ["list"], "git worktree writes"),
-        "remote": (count and (word, count) != ("get-url", 2), f"git remote {word} writes or reaches the network"),
-        "config": (count != 1, "git config writes, or shows credentials"),
-        "symbolic-ref": (count > 1, "git symbolic-ref writes"),
-        "var": (
-            count and word not in word_list("git", "words", "var"),
-            "git var of this name is not known to be read-only",
-        ),
-    }
-    if name in writes and writes[name][0]:
-        raise RefusedError(writes[name][1])
+    if name == "reflog" and parsed.operands[:1] and parsed.operands[0] in ("expire", "delete", "drop", "write"):
+        raise RefusedError(f"git reflog {parsed.operands[0]} writes")
 
 
 def _refuse_passwords(name: str, parsed: ParsedArguments, place: Location) -> None:
     """Raise RefusedError if it may print a credential, or a remote's address with a password."""
     if name == "config":
-        key = parsed.operands[0].lower()
+        key = "".join(parsed.operands).lower()
         if not key.startswith(word_list("git", "words", "config")) or _CREDENTIAL.search(key.rpartition(".")[2]):
-            raise RefusedError(f"{parsed.operands[0]} may hold credentials")
+            raise RefusedError(f"git config {key} may hold credentials")
     shows = (
         (name == "remote" and (parsed.operands or parsed.has("-v", "--verbose")))
-        or (name == "config" and not parsed.operands[0].lower().startswith("user."))
+        or (name == "config" and not key.startswith("user."))
         or any("remotename" in (value or "") or "url" in (value or "") for _, value in parsed.options)
     )
     repository = find_repository(place.cwd)
@@ -154,9 +136,6 @@ def _refuse_objects(operands: Sequence[str], place: Location) -> None:
             raise RefusedError(f"{operand} is content whose file is not named")
 
 
-_Facts = tuple[object, ...]
-_known: dict[tuple[object, ...], tuple[_Facts, str | RefusedError | None]] = {}
-"""Secrets that git keeps, by folder, pathspecs and depth, with the repository's facts at that time."""
 _ADDED = "--all --root -c --full-history --no-renames --diff-filter=A --name-only --format= -z".split()
 """Options of `git log` to list each file that any commit added, merges and first commits included."""
 
@@ -167,33 +146,26 @@ def kept_secret(place: Location, excluded: Sequence[str], *, history: bool) -> s
     `excluded` are pathspecs that leave files out. git runs again only when the repository has changed.
     """
     repository = find_repository(place.cwd)
-    key, facts = (place.cwd, *excluded, history), _facts(repository, history=history) if repository else ()
-    if key not in _known or _known[key][0] != facts:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        try:
-            listed = _ask(place, "ls-files", "-z", "--", *excluded)
-            listed += "\0" + _ask(place, "log", *_ADDED, "--", *excluded) if history else ""
-            names = map(str.strip, dict.fromkeys(listed.split("\0")))
-            _known[key] = facts, next((name for name in names if name and why_unread(name)), None)
-        except RefusedError as refused:
-            _known[key] = facts, refused
-    found = _known[key][1]
-    if isinstance(found, RefusedError):
-        raise found
-    return found
+    return _kept(place, tuple(excluded), history, tuple(_facts(repository, history=history)) if repository else ())
 
 
-def _facts(repository: Repository, *, history: bool) -> _Facts:
+@lru_cache(maxsize=32)
+def _kept(place: Location, excluded: Sequence[str], history: bool, facts: tuple[object, ...]) -> str | None:
+    listed = _ask(place, "ls-files", "-z", "--", *excluded)
+    listed += "\0" + _ask(place, "log", *_ADDED, "--", *excluded) if history else ""
+    names = map(str.strip, dict.fromkeys(listed.split("\0")))
+    return next((name for name in names if name and why_unread(name)), None)
+
+
+def _facts(repository: Repository, *, history: bool) -> Iterator[object]:
     # These change with the index, and with `history` with every reference: git replaces a file to change it.
     names = ("index", "HEAD", *(("logs/HEAD", "FETCH_HEAD") if history else ()))
-    files = [f"{repository.git_folder}/{name}" for name in names] + [f"{repository.common}/packed-refs"]
-    seen: list[object] = [file_facts(file) for file in files]
+    yield from (file_facts(f"{repository.git_folder}/{name}") for name in names)
+    yield file_facts(f"{repository.common}/packed-refs")
     for folder in dict.fromkeys((repository.git_folder, repository.common)) if history else ():
         for name in ("refs", "reftable"):
             for top, _, _ in os.walk(f"{folder}/{name}"):
-                seen += sorted((top, entry.name, entry.inode()) for entry in os.scandir(top))
-    return tuple(seen)
+                yield from sorted((top, entry.name, entry.inode()) for entry in os.scandir(top))
 
 
 def _ask(place: Location, *words: str) -> str:

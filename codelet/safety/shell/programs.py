@@ -2,8 +2,8 @@
 
 A specification is one row of a table. Options: `-a` and `--all` take no value, `-n:number` takes one, `--color?text`
 takes an optional attached one, `-NUM` is `-5` and the like. Operands: `read`, a path whose content is read; `list`, a
-path whose name and size are read; `text`, anything; `number`; `rev`, a revision or path of git. `*` is any number of
-them; `text!-e` is left out if -e is given.
+path whose name and size are read; `text`, anything; `number`; `rev`, a revision or path of git; `=list,show`, one of
+these words. `*` is any number of them; `text!-e` is left out if -e is given.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ def _programs(rows: Section) -> dict[str, Program]:
 
 
 READ_ONLY_PROGRAMS = _programs(read_table("programs")["programs"])
+WRAPPERS = _programs(read_table("programs")["wrappers"])
+"""Programs that run the words after their options."""
 READ_ONLY_GIT = _programs(read_table("git")["commands"])
 VERSIONS = frozenset(
     (name, option) for option, names in read_table("programs")["versions"].items() for name in names.split()
@@ -123,6 +125,8 @@ def _option(name: str, program: Program, word: str, rest: list[str], parsed: Par
 def _use(where: str, kind: str, value: str, parsed: ParsedArguments) -> None:
     if kind == "number" and not _NUMBER.fullmatch(value):
         raise RefusedError(f"{where} takes a number, not {value!r}")
+    if kind.startswith("=") and value not in kind[1:].split(","):
+        raise RefusedError(f"{where} {value} is not known to be read-only")
     if kind in ("read", "list", "rev"):
         parsed.uses.append((kind, value))
 

@@ -10,19 +10,11 @@ from typing import Protocol
 from codelet.record import Record
 from codelet.safety.paths import judge_path, relative_name
 from codelet.safety.rules import Rule, parse_rule
-from codelet.safety.shell.critical import REWRITES_HISTORY, find_critical
-from codelet.safety.shell.nested import changes_shell, nested_scripts, unwrapped
+from codelet.safety.shell import critical
+from codelet.safety.shell.critical import REWRITES_HISTORY, nested_scripts, unwrapped, with_nested
 from codelet.safety.shell.programs import RefusedError
 from codelet.safety.shell.rule_cover import rule_for, runs_free, why_not_covered
-from codelet.safety.shell.script_parser import (
-    Redirect,
-    Script,
-    ScriptPart,
-    SimpleCommand,
-    UnclearPart,
-    Word,
-    read_script,
-)
+from codelet.safety.shell.script_parser import Redirect, Script, ScriptPart, SimpleCommand, UnclearPart, read_script
 from codelet.safety.shell.unasked import check_command, check_redirect, is_plain
 from codelet.safety.verdict import CommandParts, Mode, SandboxKind, Tier, Verdict
 
@@ -74,7 +66,7 @@ def judge_script(command: str, rules: Rules, *, sandboxed: bool, unconfined: boo
 
 def _judged(command: str, rules: Rules, *, sandboxed: bool, unconfined: bool) -> Verdict:
     script = read_script(command, rules.workspace)
-    why = find_critical(command, script, rules.workspace)
+    why = critical.find_critical(script, rules.workspace)
     if why and why != REWRITES_HISTORY:
         return Verdict("deny", "critical", f"critical: {why}")
     if rule := _rule_for_any(script, rules.deny):
@@ -112,7 +104,7 @@ def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool, un
     lost = False  # a command that a rule allowed may have changed its shell: the folder, or the meaning of words
     for part, why in zip(script.parts, reasons, strict=True):
         judged.append(_judge_part(part, why, rules, ruled=ruled, moved=moved, lost=lost))
-        lost = lost or (judged[-1].rule is not None and changes_shell([word.text for word in _words_of(part)]))
+        lost = lost or (judged[-1].rule is not None and critical.changes_shell(_texts(part)))
     pairs = [(part, one) for part, one in zip(script.parts, judged, strict=True) if one.reason is not None]
     described = (each for part, one in pairs for each in _described(part, str(one.reason)))
     parts = tuple(sorted(dict.fromkeys(described), key=_changes_least))
@@ -137,8 +129,8 @@ def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool, un
     return Verdict("ask", tier, reason, suggestion=suggestion, exactly=None if suggestion else command, parts=parts)
 
 
-def _words_of(part: ScriptPart) -> tuple[Word, ...]:
-    return part.words if isinstance(part, SimpleCommand) else ()
+def _texts(part: ScriptPart) -> tuple[str, ...]:
+    return tuple(word.text for word in part.words) if isinstance(part, SimpleCommand) else ()
 
 
 def _why_asked(part: ScriptPart, rules: Rules, *, confined: bool, lost: bool = False) -> PartFinding | None:
@@ -158,7 +150,7 @@ def _why_asked(part: ScriptPart, rules: Rules, *, confined: bool, lost: bool = F
             return PartFinding("it redirects to a place known only at run time")
     except RefusedError as refused:
         known = isinstance(part, SimpleCommand) and not (part.assignments or any(word.dynamic for word in part.words))
-        return PartFinding(str(refused), words=tuple(word.text for word in _words_of(part)) if known else ())
+        return PartFinding(str(refused), words=_texts(part) if known else ())
     return None
 
 
@@ -206,7 +198,7 @@ def _is_named_git(part: ScriptPart, workspace: Path) -> bool:
 def _judge_write(part: Redirect, finding: PartFinding, rules: Rules) -> PartFinding:
     """Judge a redirection into a file as a write, which the mode or a rule for `write` may allow."""
     target = part.target.text
-    for cwd in part.folders:
+    for cwd in sorted(part.folders):
         found = judge_path(target, "write", rules.workspace, cwd, shell=True)
         if found.place is None:
             return PartFinding(found.reason)
@@ -221,20 +213,16 @@ def _judge_write(part: Redirect, finding: PartFinding, rules: Rules) -> PartFind
     return PartFinding(tier="write")
 
 
-def _rule_for_any(script: Script, rules: Sequence[Rule], depth: int = 0) -> Rule | None:
+def _rule_for_any(script: Script, rules: Sequence[Rule]) -> Rule | None:
     """The first rule that covers any command of the script, also in wrappers and nested scripts."""
     rules = [rule for rule in rules if rule.tool == "bash"]
     if bare := next((rule for rule in rules if rule.body is None), None):
         return bare
-    for command in script.commands if rules else ():
-        words = [word.text for word in command.words]
-        for inner in unwrapped(words):
-            named = [inner[0].rpartition("/")[2], *inner[1:]]
-            if rule := next((one for one in rules if one.matches_words(inner) or one.matches_words(named)), None):
-                return rule
-        for text in nested_scripts(words):
-            if depth < 3 and (found := _rule_for_any(read_script(text), rules, depth + 1)):
-                return found
+    commands = (command for each in (with_nested(script, Path("/")) if rules else ()) for command in each.commands)
+    for words in (words for command in commands for words in unwrapped([word.text for word in command.words])):
+        named = [words[0].rpartition("/")[2], *words[1:]]
+        if rule := next((one for one in rules if one.matches_words(words) or one.matches_words(named)), None):
+            return rule
     return None
 
 

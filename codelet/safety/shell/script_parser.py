@@ -82,7 +82,8 @@ ScriptPart = SimpleCommand | Redirect | UnclearPart
 class Script:
     """The parts of a command line in order of execution; `unread`: it is too large to parse."""
 
-    def __init__(self, *parts: ScriptPart, unread: bool = False) -> None:
+    def __init__(self, text: str, *parts: ScriptPart, unread: bool = False) -> None:
+        self.text = text
         self.parts = list(parts)
         self.unread = unread
 
@@ -103,17 +104,17 @@ def read_script(command: str, workspace: Path = _ANYWHERE) -> Script:
     """Parse `command`, which would run in `workspace`. Everything unknown becomes an UnclearPart."""
     source = command.encode("utf-8", "surrogateescape" if command.isascii() else "replace")
     if len(source) > LENGTH_CAP:
-        return Script(UnclearPart(f"the command is longer than {LENGTH_CAP} bytes"), unread=True)
+        return Script(command, UnclearPart(f"the command is longer than {LENGTH_CAP} bytes"), unread=True)
     if sum(map(source.count, _SIGNS)) > SIGN_CAP:
-        return Script(UnclearPart("it has too many parts to look at"), unread=True)
-    script = Script()
+        return Script(command, UnclearPart("it has too many parts to look at"), unread=True)
+    script = Script(command)
     if clean(command) != command or "\r" in command or re.search(r"[^\S \t\n]", command):
         script.parts.append(UnclearPart("it holds control characters, invisible letters or unusual spaces"))
     if _ONLY_BASH.search(command) and find_program("bash", workspace) is None:
         script.parts.append(UnclearPart("it has bash syntax, and there is no bash"))
     root = _parser().parse(source).root_node
     if root.descendant_count > NODE_CAP:
-        return Script(UnclearPart("it has too many parts to look at"), unread=True)
+        return Script(command, UnclearPart("it has too many parts to look at"), unread=True)
     if root.has_error:
         script.parts.append(UnclearPart(NOT_PARSED))
     _Reader(source, script, workspace_root(workspace)).read(root)
@@ -138,8 +139,11 @@ _MOST_FOLDERS = 4
 _HOME = re.compile(r"\$(HOME|\{HOME\})")
 _LOOP_CAP = 8
 """The most words of a loop whose body is read once for each."""
+_SAME_IN_PYTHON = re.compile(
+    r"""\$'(?:[^\\]|\\[abfnrtv\\'"]|\\x[0-7][0-9a-fA-F]|\\[01][0-7][0-7]|\\u00[0-7][0-9a-fA-F])*'""", re.DOTALL
+)
+"""The words `$'…'` whose escapes are Python's too."""
 _SPECIAL = re.compile(r"[*?\[{~\\\n]")
-_TEST = re.compile(r"\[[ \t]+([\w./ =!:-]*)[ \t]\]")
 
 
 class _Reader:
@@ -189,7 +193,6 @@ class _Reader:
             "command": self._command,
             "file_redirect": self._redirect,
             "variable_assignment": self._variable,
-            "test_command": self._test,
             "redirected_statement": self._redirected,
         }
         if kind in readers:
@@ -304,16 +307,6 @@ class _Reader:
         self._unclear(f"it sets the variable {name}", confinable=own)
         self._children(node)
 
-    def _test(self, node: Node) -> None:
-        """Read brackets with plain words as the command `test`."""
-        plain = _TEST.fullmatch(self._text(node))
-        if plain is None:
-            self._unclear("it has a test that is not simple", confinable=True)
-            self._children(node)
-            return
-        words = tuple(Word(word, word) for word in ("test", *plain[1].split()))
-        self.script.parts.append(SimpleCommand(words, (), self._folders(), self.lost))
-
     def _redirect(self, node: Node) -> None:
         """Read a redirection; those of /dev/null and between descriptors have no effect. It has one target: further
         ones in the grammar are words of the command.
@@ -355,8 +348,8 @@ class _Reader:
         match node.type:
             case "raw_string":
                 return Word(text[1:-1], text)
-            case "ansi_c_string":
-                return _ansi_c(text)
+            case "ansi_c_string" if _SAME_IN_PYTHON.fullmatch(text):
+                return Word(text[2:-1].encode("latin-1", "backslashreplace").decode("unicode_escape"), text)
             case "string":
                 return self._quoted(node, text)
             case "simple_expansion" | "expansion":
@@ -385,19 +378,6 @@ class _Reader:
         pieces.append(self.source[end : node.end_byte - 1].decode("utf-8", "replace"))
         plain = re.sub(r'\\([$`"\\\n])', lambda found: found[1].strip("\n"), "".join(pieces))
         return Word(plain, text, dynamic=dynamic)
-
-
-_SAME_IN_PYTHON = re.compile(
-    r"""(?:[^\\]|\\[abfnrtv\\'"]|\\x[0-7][0-9a-fA-F]|\\[01][0-7][0-7]|\\u00[0-7][0-9a-fA-F])*""", re.DOTALL
-)
-
-
-def _ansi_c(text: str) -> Word:
-    """The word `$'…'`, known if its escapes are Python's too."""
-    inner = text[2:-1]
-    if not _SAME_IN_PYTHON.fullmatch(inner):
-        return Word(text, text, dynamic=True)
-    return Word(inner.encode("latin-1", "backslashreplace").decode("unicode_escape"), text)
 
 
 def _multiplies(function: Node, text: str) -> bool:

@@ -14,20 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codelet.safety.paths import judge_path, why_unread, workspace_root
+from codelet.safety.shell import programs
+from codelet.safety.shell.critical import FIND_RUNS
 from codelet.safety.shell.git_words import check_git
-from codelet.safety.shell.nested import FIND_RUNS
-from codelet.safety.shell.programs import (
-    FIND_TESTS,
-    LOADING_VARIABLES,
-    READ_ONLY_PROGRAMS,
-    VERSIONS,
-    Location,
-    ParsedArguments,
-    Program,
-    RefusedError,
-    folder_reached,
-    parse_arguments,
-)
+from codelet.safety.shell.programs import Location, ParsedArguments, RefusedError, folder_reached, parse_arguments
 from codelet.safety.shell.script_parser import Redirect, SimpleCommand
 from codelet.system.process import find_program
 
@@ -43,17 +33,6 @@ _BUILTIN_WORDS = {
     **dict.fromkeys(("shift", "break", "continue"), r"\d+"),
 }
 """The permitted words of builtins that could change the shell."""
-_WRAPPERS = {
-    "timeout": ("ks", "v"),
-    "nice": ("n", ""),
-    "xargs": ("EILPadns", "0rtx"),
-    "command": ("", "p"),
-    "time": ("", "p"),
-}
-"""Programs that run the words after them: the letters of options with a value, and without."""
-_WRAPPER_OPTION = re.compile(
-    r"-\d+|--(?:null|no-run-if-empty|foreground|preserve-status|verbose|exit|max-(?:args|procs|lines|chars)=\d+)"
-)
 _STARTS = {"egrep": ("grep",), "fgrep": ("grep",)}
 """Scripts of the system that start another program by its name alone."""
 _OWN_VARIABLE = re.compile(r"[a-z][a-z0-9_]*|LC_[A-Z]+|LANG|LANGUAGE|TZ|IFS", re.ASCII)
@@ -66,12 +45,7 @@ _PLAIN_PIECE = re.compile(
 
 def is_plain(line: str) -> bool:
     """Return whether a line has plain words alone, which every shell parses alike."""
-    # Piece by piece: one pattern for the whole line would backtrack, and possessive quantifiers match too much
-    # before Python 3.11.5.
-    at = 0
-    while piece := _PLAIN_PIECE.match(line, at):
-        at = piece.end()
-    return at == len(line) > 0
+    return bool(line) and not _PLAIN_PIECE.sub("", line)
 
 
 class _Unknown(str):
@@ -90,7 +64,7 @@ class _Place(Location):
 
 def _places(part: SimpleCommand | Redirect, workspace: Path, *, confined: bool, mounts: bool) -> list[_Place]:
     root = workspace_root(workspace)
-    return [_Place(cwd, root, not part.lost, confined, mounts) for cwd in part.folders]
+    return [_Place(cwd, root, not part.lost, confined, mounts) for cwd in sorted(part.folders)]
 
 
 def check_command(command: SimpleCommand, workspace: Path, *, confined: bool, mounts: bool = True) -> None:
@@ -130,15 +104,17 @@ def _check(words: Sequence[str], place: _Place) -> None:
     name, rest = words[0], list(words[1:])
     if isinstance(name, _Unknown):
         raise RefusedError("the program's name is known only at run time")
-    loaded = "" if place.confined else LOADING_VARIABLES.get(name, "")
+    loaded = "" if place.confined else programs.LOADING_VARIABLES.get(name, "")
     if variable := next((one for one in loaded.split() if os.environ.get(one)), None):
         raise RefusedError(f"{name} loads what the environment names ({variable})")
     for started in (name, *_STARTS.get(name, ())):
         if started not in _BUILTINS and started not in ("command", "time") and _supplied(started, place.root):
             raise RefusedError(f"{started} is a program of the workspace")
-    if (len(rest) == 1 and (name, rest[0]) in VERSIONS) or (place.confined and _is_confined(name, rest, place)):
+    if (len(rest) == 1 and (name, rest[0]) in programs.VERSIONS) or (
+        place.confined and _is_confined(name, rest, place)
+    ):
         return
-    program = READ_ONLY_PROGRAMS.get(name)
+    program = programs.READ_ONLY_PROGRAMS.get(name)
     if program is None:
         raise RefusedError(f"{name} is not known to be read-only")
     if name == "find":
@@ -190,32 +166,18 @@ def _is_confined(name: str, rest: list[str], place: _Place) -> bool:
         raise RefusedError("printf sets a variable")
     if name == "git":
         _check_paths(check_git(rest, place, mounts=place.mounts).uses, place)
-    elif name in _WRAPPERS and not (name == "command" and rest[:1] and rest[0] in ("-v", "-V")):
-        _behind(name, rest, place)
+    elif name in programs.WRAPPERS and not (name == "command" and rest[:1] and rest[0] in ("-v", "-V")):
+        inner = parse_arguments(name, programs.WRAPPERS[name], rest).operands[name == "timeout" :]
+        if inner:
+            _check(inner, place)
+        elif name != "xargs":
+            raise RefusedError(f"{name} without a command")
     else:
         return name in _BUILTINS
     return True
 
 
-def _behind(name: str, rest: list[str], place: _Place) -> None:
-    """Check the command after a wrapper's own options."""
-    valued, flags = _WRAPPERS[name]
-    while rest and rest[0].startswith("-") and rest[0] != "-":
-        word = rest.pop(0)
-        if word == "--":
-            break
-        letter = next((letter for letter in word[1:] if letter not in flags), "")
-        if letter and letter not in valued and not _WRAPPER_OPTION.fullmatch(word):
-            raise RefusedError(f"{name} {word} is not known to be read-only")
-        del rest[: word.endswith(letter or " ") and letter in valued]
-    del rest[: name == "timeout"]
-    if rest:
-        _check(rest, place)
-    elif name != "xargs":
-        raise RefusedError(f"{name} without a command")
-
-
-def _listed(name: str, program: Program, rest: list[str], place: _Place) -> None:
+def _listed(name: str, program: programs.Program, rest: list[str], place: _Place) -> None:
     if "raw" in program.marks:  # a filter of jq, say
         _check_paths([("read", word) for word in rest[1:] if not word.startswith("-")], place, sure=False)
         return
@@ -242,7 +204,7 @@ def _find(rest: list[str], place: _Place) -> None:
     _check_paths(uses, place)
     while rest:
         word = rest.pop(0)
-        kind = FIND_TESTS.get(word)
+        kind = programs.FIND_TESTS.get(word)
         if place.confined and (isinstance(word, _Unknown) or word in follows or word.startswith("-newer")):
             del rest[: word.startswith("-newer")]
         elif place.confined and word in FIND_RUNS:
@@ -261,8 +223,6 @@ def _find(rest: list[str], place: _Place) -> None:
 def _check_strictly(name: str, words: Sequence[str], parsed: ParsedArguments, place: Location) -> None:
     """Raise RefusedError for uses of a program that its permitted options and operands do not cover."""
     match name:
-        case "test":
-            _test(words, parsed)
         case "printf":  # `-v` and `%n` set a variable, whose subscript would be evaluated
             rest = list(words[1:] if words[:1] == ["--"] else words)
             if rest and (rest[0].startswith("-") or re.search(r"%[^%a-zA-Z]*[hlLqjzt]*n", rest[0].replace("%%", ""))):
@@ -273,37 +233,14 @@ def _check_strictly(name: str, words: Sequence[str], parsed: ParsedArguments, pl
         case "command":
             if not parsed.has("-v", "-V"):
                 raise RefusedError("command runs another program")
-        case "strings":  # it reads these files first, also as a value of an option
-            if any(word.startswith("@") for word in words):
-                raise RefusedError("strings @FILE takes options from the file")
-        case "less":
-            if any(word.startswith("+") for word in words):
-                raise RefusedError("less runs the command after +")
+        case "strings" | "less":  # `strings @FILE` takes options from the file, `less +!CMD` runs a command
+            if any(word.startswith(("@", "+")) for word in words):
+                raise RefusedError(f"{name} with a word that begins with @ or +")
         case "diff":
             if any(Path(place.cwd, operand).is_dir() for operand in parsed.operands):
                 raise RefusedError("diff of folders reads every file in them")
         case "grep" | "egrep" | "fgrep" | "rg":
             _search("rg" if name == "rg" else "grep", parsed, place)
-
-
-_FILE_TESTS = frozenset(("-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-p", "-S", "-b", "-c", "-O", "-G"))
-_NUMBER_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
-
-
-def _test(words: Sequence[str], parsed: ParsedArguments) -> None:
-    """Check `test …` for forms that evaluate nothing; `-v` and the like evaluate a subscript."""
-    rest = list(words)
-    while rest[:1] == ["!"]:
-        rest.pop(0)
-    if (len(rest) < 2 and not {"-v", "-R"} & set(rest)) or (len(rest) == 2 and rest[0] in ("-z", "-n")):
-        return
-    if len(rest) == 2 and rest[0] in _FILE_TESTS:
-        parsed.uses.append(("list", rest[1]))
-    elif len(rest) == 3 and rest[1] in _NUMBER_TESTS:
-        if not all(re.fullmatch(r"\s*[+-]?\d+\s*", side) for side in (rest[0], rest[2])):
-            raise RefusedError("test compares numbers that are not plain")
-    elif not (len(rest) == 3 and rest[1] in ("=", "==", "!=")):
-        raise RefusedError("this test is not known to be read-only")
 
 
 def _search(name: str, parsed: ParsedArguments, place: Location) -> None:

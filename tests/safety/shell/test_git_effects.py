@@ -194,7 +194,7 @@ def test_a_search_that_reaches_no_secret_runs(command: str) -> None:
         ("git config http.extraheader", "credentials"),
         ("git remote -v", "password"),
         ("git config remote.origin.url", "password"),
-        ("git stash", "changes the tree"),
+        ("git stash", "without a subcommand"),
         ("git tag new", "create"),
         ("git -c core.pager=x log", "git -c"),
     ],

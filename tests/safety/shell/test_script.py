@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from codelet.safety import Policy
-from codelet.safety.shell.nested import changes_shell, unwrapped
+from codelet.safety.shell.critical import changes_shell, unwrapped
 from codelet.safety.shell.script_parser import read_script
 from codelet.safety.verdict import Touch
 from tests.safety.shell.runner import SECRET, Jail
