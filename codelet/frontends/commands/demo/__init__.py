@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
@@ -16,19 +17,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, CodeletError, UsageError
-from codelet.frontends.commands.demo.project import test_command, test_environment, test_passes, write_project
 from codelet.frontends.streams import Stopper
 from codelet.loop.session import Session
 from codelet.providers.content.replay import Recording, ReplayProvider, read_recording
 from codelet.safety import Policy
 from codelet.safety.verdict import Answer, Question
+from codelet.system.process import child_environment, run_child
 
 if TYPE_CHECKING:
     from codelet.frontends.terminal.show.renderer import Renderer
 
 PROMPT = "A test in this project fails. Find the bug and fix it."
 
-_RECORDING = Path(__file__).with_name("recording.json")
 _NEXT = (
     "Next, use a real model in your project:",
     "  export ANTHROPIC_API_KEY=...",
@@ -36,6 +36,41 @@ _NEXT = (
     "  cd your/project && codelet",
 )
 _FRAME_SECONDS = 0.1
+_TEST_SECONDS = 60.0
+
+_CODE = '''\
+"""What a basket of goods costs. All amounts are in cents."""
+
+
+def subtotal(basket):
+    """The sum of price times quantity over (name, price, quantity)."""
+    return sum(price * quantity for _, price, quantity in basket)
+
+
+def total(basket, discount_percent=0):
+    """What the customer pays: the subtotal less the discount."""
+    amount = subtotal(basket)
+    return amount - amount * discount_percent
+'''
+
+_TEST = """\
+import unittest
+
+from till import subtotal, total
+
+BASKET = [("tea", 350, 2), ("bread", 300, 1)]
+
+
+class TillTest(unittest.TestCase):
+    def test_subtotal(self):
+        self.assertEqual(subtotal(BASKET), 1000)
+
+    def test_total_without_discount(self):
+        self.assertEqual(total(BASKET), 1000)
+
+    def test_total_with_discount(self):
+        self.assertEqual(total(BASKET, discount_percent=10), 900)
+"""
 
 
 async def run_demo(*, keep: bool) -> int:
@@ -53,49 +88,82 @@ async def run_demo(*, keep: bool) -> int:
         return EXIT_DONE
 
 
-def load_recording() -> Recording:
-    """The recording, with its command adapted to this machine."""
-    command = json.dumps(test_command())[1:-1]
-    text = _RECORDING.read_text(encoding="utf-8").replace("$TEST", command)
-    return read_recording(text, "of the demo")
+@contextmanager
+def _folder(*, keep: bool) -> Iterator[Path]:
+    """A new folder with the project, removed at the end unless it is to be kept."""
+    import shutil
+    import tempfile
+
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="codelet-demo-")).resolve()
+    except OSError as error:
+        raise UsageError(f"no folder for the demo: {error.strerror or error}; set TMPDIR to one") from error
+    try:
+        (folder / "till.py").write_text(_CODE, encoding="utf-8")
+        (folder / "test_till.py").write_text(_TEST, encoding="utf-8")
+        yield folder
+    finally:
+        if not keep:
+            shutil.rmtree(folder)
 
 
 async def _show(folder: Path, *, keep: bool) -> int:
-    write_project(folder)
     renderer = _renderer()
     _introduce(renderer, folder, keep=keep)
-    recording = load_recording()
+    command = f"{shlex.quote(Path(sys.executable).name)} -m unittest"  # this Python, without any other program
+    text = Path(__file__).with_name("recording.json").read_text(encoding="utf-8")
+    recording = read_recording(text.replace("$TEST", json.dumps(command)[1:-1]), "of the demo")
     session = Session(
         ReplayProvider(recording, "of the demo", pace=None if sys.stdout.isatty() else 0),
         workspace=folder,
         policy=Policy(folder),
         ask=_RecordedAnswers(renderer, recording).ask,
-        environment=test_environment(),
+        environment=_environment(),
         bare=True,
     )
     try:
         failure = await _turn(session, renderer)
     finally:
         await session.close()
-    passes = await test_passes(folder)
-    _say(renderer, "", "")
-    if keep:
-        _say(renderer, f"Kept: {folder}", "")
+    done = await run_child(
+        [sys.executable, "-m", "unittest"],
+        cwd=folder,
+        environment=_environment(),
+        timeout=_TEST_SECONDS,
+        output_limit=10_000,
+    )
+    passes = done.exit_code == 0 and not done.timed_out
+    _say(renderer, "", *([f"Kept: {folder}"] if keep else []))
     if failure is None and passes:
-        _say(renderer, f"{renderer.signs.done} The test passes.", "bold green")
-        _say(renderer, "", "")
-        for line in _NEXT:
-            _say(renderer, line, "")
+        _say(renderer, f"{renderer.signs.done} The test passes.", style="bold green")
+        _say(renderer, "", *_NEXT)
         return EXIT_DONE
     if failure is not None:
-        _say(renderer, f"The demo did not finish: {failure}", "")
-    _say(renderer, f"{renderer.signs.failed} The test {'passes' if passes else 'does not pass'}.", "bold red")
+        _say(renderer, f"The demo did not finish: {failure}")
+    _say(renderer, f"{renderer.signs.failed} The test {'passes' if passes else 'does not pass'}.", style="bold red")
     return EXIT_INCOMPLETE
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment for commands: this Python first on the path; no bytecode, which could be older than the
+    fix.
+    """
+    environment = child_environment()
+    path = environment.get("PATH", os.defpath)
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{path}"
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    return environment
 
 
 async def _turn(session: Session, renderer: Renderer) -> str | None:
     """Run the one turn on the screen; return what went wrong, or None."""
-    ticker = asyncio.create_task(_tick(renderer))
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(_FRAME_SECONDS)
+            renderer.tick()
+
+    ticker = asyncio.create_task(tick())
     try:
         renderer.quiet = session.reminders.quiet
         async with aclosing(session.send(PROMPT)) as events:
@@ -107,12 +175,6 @@ async def _turn(session: Session, renderer: Renderer) -> str | None:
         ticker.cancel()
         renderer.stop()
     return f"{len(session.toolbox.approvals.refused)} calls were refused" if session.toolbox.approvals.refused else None
-
-
-async def _tick(renderer: Renderer) -> None:
-    while True:
-        await asyncio.sleep(_FRAME_SECONDS)
-        renderer.tick()
 
 
 def _renderer() -> Renderer:
@@ -132,30 +194,25 @@ def _introduce(renderer: Renderer, folder: Path, *, keep: bool) -> None:
 
     from codelet.frontends.terminal.show.console import wrap
 
-    end = "which is kept" if keep else "which is removed at the end"
-    facts = (
-        "The model is a recording: its words were written in advance. The rest is real: the loop, the tools, "
-        "the files, and the test.",
-        f"The project is in {folder}, {end}.",
-        "codelet asks before it changes or runs something; here the demo answers for you.",
+    signs = renderer.signs
+    recorded = "The model is a recording: its words were written in advance. The rest is real: the loop, the tools, "
+    paragraphs = (
+        (signs.note, f"{recorded}the files, and the test.", "dim"),
+        (signs.note, f"The project is in {folder}, which is {'kept' if keep else 'removed at the end'}.", "dim"),
+        (signs.note, "codelet asks before it changes or runs something; here the demo answers for you.", "dim"),
+        (signs.prompt, PROMPT, "bold"),
     )
-    signs, width = renderer.signs, renderer.width
-
-    def paragraph(sign: str, text: str, style: str) -> list[Text]:
-        first, *rest = wrap(Text(text, style), width - 2)
-        return [Text.assemble((f"{sign} ", "dim"), first), *(Text("  ") + row for row in rest)]
-
-    rows = [Text("codelet demo", "bold")]
-    for fact in facts:
-        rows += paragraph(signs.note, fact, "dim")
-    rows += [Text(), *paragraph(signs.prompt, PROMPT, "bold")]
-    renderer.say(rows)
+    _say(renderer, "codelet demo", style="bold")
+    for sign, text, style in paragraphs:
+        first, *rest = wrap(Text(text, style), renderer.width - 2)
+        blank = [Text()] if sign == signs.prompt else []
+        renderer.say([*blank, Text.assemble((f"{sign} ", "dim"), first), *(Text("  ") + row for row in rest)])
 
 
-def _say(renderer: Renderer, text: str, style: str) -> None:
+def _say(renderer: Renderer, *lines: str, style: str = "") -> None:
     from rich.text import Text
 
-    renderer.say([Text(text, style)])
+    renderer.say([Text(line, style) for line in lines])
 
 
 class _RecordedAnswers:
@@ -178,20 +235,3 @@ class _RecordedAnswers:
         row = Text(f"{signs.note} approved by the demo: {call_title(question.tool, question.arguments)}", "dim")
         self._renderer.say([truncate(row, width, signs.more)])
         return Answer(True)
-
-
-@contextmanager
-def _folder(*, keep: bool) -> Iterator[Path]:
-    """A new folder, removed at the end unless it is to be kept."""
-    import shutil
-    import tempfile
-
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="codelet-demo-")).resolve()
-    except OSError as error:
-        raise UsageError(f"no folder for the demo: {error.strerror or error}; set TMPDIR to one") from error
-    try:
-        yield folder
-    finally:
-        if not keep:
-            shutil.rmtree(folder)
