@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Literal
 
+    from codelet.conversation import PlacementChoice
     from codelet.extensions.services import Checker, Hook
     from codelet.extensions.session_view import LogLevel
     from codelet.providers import Transport
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from codelet.providers.protocol import Effort
     from codelet.safety.sandbox import Use
     from codelet.safety.verdict import Mode
-    from codelet.zones import PlacementChoice
 
 
 ONE_SHOT = Group("one shot")

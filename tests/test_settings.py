@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
+from codelet.conversation import PlacementChoice
 from codelet.errors import UsageError
 from codelet.extensions.base import OpenedWith
 from codelet.extensions.manifest import turned_on
@@ -19,7 +20,6 @@ from codelet.safety.sandbox import Use
 from codelet.safety.verdict import Mode
 from codelet.setting_kinds import user_settings_file
 from codelet.settings import SETTINGS, Settings, load_settings
-from codelet.zones import PlacementChoice
 from tests.support.repo import write
 
 

@@ -29,7 +29,7 @@ from codelet.context import (
 from codelet.context.entry import LONGEST_KEPT
 from codelet.context.reminders.sources import own_sources
 from codelet.context.tokens import estimate_text
-from codelet.conversation import Conversation, Messages
+from codelet.conversation import Conversation, Messages, PlacementChoice
 from codelet.errors import CodeletError, LimitReached, UsageError
 from codelet.extensions.base import Command, Extension, end_extension, named, offered_by
 from codelet.extensions.manifest import every_session
@@ -47,7 +47,6 @@ from codelet.safety.verdict import Ask
 from codelet.tools import all_tools
 from codelet.tools.tool import BackgroundTasks, Tool, ToolContext
 from codelet.usage import Usage
-from codelet.zones import PlacementChoice
 
 if TYPE_CHECKING:
     from codelet.context.allotment import Size

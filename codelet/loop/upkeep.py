@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from codelet import events, prompt
 from codelet.context import Compactor, ContextWindow, Entry, Renewal
 from codelet.context.tokens import estimate_text
-from codelet.conversation import Conversation
+from codelet.conversation import Conversation, Placement, PlacementChoice
 from codelet.errors import CodeletError
 from codelet.extensions.base import Extension, offered_by
 from codelet.loop.models import AskedServer, Models
@@ -19,7 +19,6 @@ from codelet.messages import Message, user
 from codelet.providers.protocol import Request
 from codelet.system.text import valid_unicode
 from codelet.tools.tool import Tool
-from codelet.zones import Placement, PlacementChoice
 
 if TYPE_CHECKING:
     from codelet.loop.required_answer import RequiredAnswer

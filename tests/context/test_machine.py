@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from codelet import events
+from codelet.conversation import Zones
 from codelet.errors import CodeletError, UsageError
 from codelet.messages import reminder_type, unpaired
-from codelet.zones import Zones
 from tests.context.scripted import Answer, ScriptedProvider, session_of, text
 from tests.support.amount import amount
 

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from codelet import prompt
 from codelet.context import CompactionOptions
 from codelet.context.compaction import compact
-from codelet.conversation import Conversation, Parts
+from codelet.conversation import NESTED, Conversation, Parts, Placement, Zones
 from codelet.events import Interrupted
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
@@ -35,7 +35,6 @@ from codelet.messages import (
     user,
     with_kinds,
 )
-from codelet.zones import NESTED, Placement, Zones
 from tests.context.scripted import ScriptedProvider, compactions, fill, session_of, turn
 from tests.support.amount import amount
 

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from codelet.context.reminders import sources
-from codelet.zones import Zones
+from codelet.conversation import Zones
 from tests.support.server import Recorded
 
 _VOLATILE = {one.name for one in vars(sources).values() if getattr(one, "zone", "") == "tail" and hasattr(one, "name")}

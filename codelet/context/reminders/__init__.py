@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Literal
 
 from codelet import events, prompt
 from codelet.context.tokens import estimate_message, estimate_text
+from codelet.conversation import NESTED, Zones, is_withdrawn
 from codelet.messages import reminder_type
 from codelet.record import Record
-from codelet.zones import NESTED, Zones, is_withdrawn
 
 if TYPE_CHECKING:
     from codelet.conversation import Conversation, Parts

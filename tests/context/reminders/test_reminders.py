@@ -13,11 +13,11 @@ import pytest
 from codelet import events
 from codelet.context.reminders.git_status import GitStatus
 from codelet.context.reminders.sources import TOKEN_STATUS
+from codelet.conversation import Placement, Zones
 from codelet.loop.session import Session
 from codelet.messages import reminder_type, user, with_kinds
 from codelet.prompt import AS_OF, AS_OF_CHANGED, TURN_START
 from codelet.safety import Policy
-from codelet.zones import Placement, Zones
 from tests.support import repo as repositories
 from tests.support.bodies import messages_of, stable_prefix
 from tests.support.program import processes_with

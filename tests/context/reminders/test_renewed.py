@@ -9,9 +9,8 @@ from codelet.context.reminders import ReminderLedger, ReminderRow
 from codelet.context.reminders.instructions import Instructions, Touched
 from codelet.context.reminders.sources import NestedClaudeMd
 from codelet.context.tokens import estimate_message
-from codelet.conversation import Parts
+from codelet.conversation import Parts, ReminderChange, renewed
 from codelet.messages import Message, reminder, user
-from codelet.zones import ReminderChange, renewed
 
 ZONE = ("environment", "claudeMd")
 
