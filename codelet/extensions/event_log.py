@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from codelet import __version__, events
 from codelet.errors import CodeletError, UsageError
@@ -38,28 +38,25 @@ _QUIET = (events.Text, events.Reasoning, events.ToolProgress, events.TurnStart)
 
 
 class EventLog(Extension, Guard):
-    """Writes the log of one session, from `level` on. Raises UsageError if the file cannot be opened."""
+    """Writes the log of one session. `attach` raises UsageError if the file cannot be opened."""
 
-    def __init__(self, path: Path, level: LogLevel) -> None:
+    def __init__(self, given: OpenedWith) -> None:
+        assert given.settings.log is not None
         self.guards = (self,)
-        self._path = path
-        self._least = _LEVELS.index(level)
+        self._path = Path(given.settings.log)
+        self._least = _LEVELS.index(given.settings.log_level)
         self._id = os.urandom(4).hex()
         self._problem: str | None = None
         self._begun = self._turn_begun = time.monotonic()
         self._requests, self._waited = 0, 0.0
         self._open_circuits: set[str] = set()
         self._session: SessionView
-        self._follows = False
-        self._file = _opened(path)
-
-    @classmethod
-    def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
-        assert given.settings.log is not None
-        return cls(session.workspace / given.settings.log, given.settings.log_level)
+        self._file: int | None = None
 
     def attach(self, session: SessionView) -> None:
-        self._session, self._follows = session, True
+        self._session = session
+        self._path = session.workspace / self._path
+        self._file = _opened(self._path)
         session.watch = self.see
         self._write("info", "session_start", version=__version__, model=session.provider.model, process=os.getpid())
 
@@ -110,7 +107,7 @@ class EventLog(Extension, Guard):
 
     async def close(self) -> None:
         """Write the end. Raises CodeletError if lines are missing and there was no notice yet."""
-        if self._follows:
+        if self._file is not None:
             self._see_request()
             meter = self._session.meter
             self._write(
@@ -118,7 +115,7 @@ class EventLog(Extension, Guard):
                 request_seconds=round(meter.waited, 3), retries=meter.retries, cost=meter.spent_cost,
                 compactions=self._session.compactor.count, **_numbers(meter.spent),
             )  # fmt: skip
-        os.close(self._file)
+            os.close(self._file)
         if self._problem is not None and self._session.notices.has(self._problem):
             raise CodeletError(self._problem)
 
@@ -140,7 +137,7 @@ class EventLog(Extension, Guard):
         self._open_circuits = set(known)
 
     def _write(self, level: LogLevel, event: str, **facts: object) -> None:
-        if _LEVELS.index(level) < self._least or self._problem is not None:
+        if self._file is None or _LEVELS.index(level) < self._least or self._problem is not None:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         masked = {name: self._masked(value) for name, value in facts.items()}

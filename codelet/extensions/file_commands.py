@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from codelet.errors import PromptRefused, UsageError
 from codelet.events import ToolResult
@@ -83,13 +83,9 @@ def find_commands(folders: Sequence[OwnFolder]) -> tuple[list[FileCommand], list
 class FileCommands(Extension):
     """The commands of one session: listed when it begins and after each turn, and read when they are used."""
 
-    def __init__(self, folders: Sequence[OwnFolder]) -> None:
-        self._folders = folders
+    def __init__(self, given: OpenedWith) -> None:
+        self._folders = given.folders("commands")
         self._found: list[FileCommand] = []
-
-    @classmethod
-    def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
-        return cls(given.folders("commands"))
 
     def attach(self, session: SessionView) -> None:
         self._session = session

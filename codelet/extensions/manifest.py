@@ -26,7 +26,7 @@ from codelet.extensions.base import (
     OwnFolder,
 )
 from codelet.record import Record
-from codelet.safety.verdict import Touch, Verdict
+from codelet.safety.verdict import Verdict
 from codelet.tools.tool import Arguments, Preview, Tool, ToolContext, ToolOutput, described, in_memory
 
 if TYPE_CHECKING:
@@ -46,32 +46,30 @@ Offers = Literal["always", "when needed", "never"]
 
 
 class ToolRow(Record, kw_only=True):
-    """A tool as a request describes it. `text` has the form of a tool's docstring. Without `touches` the tool works in
-    memory only; with it, its extension declares them. `required` are the required arguments.
-    """
+    """A tool that works in memory, as a request describes it. `text` has the form of a tool's docstring."""
 
     name: str
     text: str
     arguments: Mapping[str, str]
-    touches: bool = False
-    required: tuple[str, ...] = ()
 
 
 class ManifestRow(Record, kw_only=True):
     """One extension: `MODULE:CLASS` in this folder, and the names of its parts.
 
-    `commands` maps names to help and usage. `reminder` is the type of its reminder, in the `head` or the tail; `keys`
-    are its keys of the export. `late` extensions offer tools after their start. `guard` extensions have a guard, with
-    `beside` as in `Guard`. `needs` names the safeguard without which the extension is left out. `on` decides whether
-    the session has the extension, `starts` whether it is created at the session's start.
+    `on` decides whether the session has the extension, `starts` whether it is created at the session's start. An
+    `is_eager` one is created with the session; its row names no parts.
+
+    `commands` maps names to help and usage. `reminder` is the type of its reminder, `keys` are its keys of the export.
+    `late` extensions offer tools after their start. `guard` extensions have a guard, with `beside` as in `Guard`.
+    `needs` names the safeguard without which the extension is left out.
     """
 
     made: str
     place: Place = "settings"
+    is_eager: bool = False
     tools: tuple[ToolRow, ...] = ()
     commands: Mapping[str, tuple[str, str]] = {}
     reminder: str = ""
-    head: bool = False
     keys: tuple[str, ...] = ()
     late: bool = False
     guard: bool = False
@@ -157,36 +155,19 @@ ROWS = (
         starts=lambda given: given.settings.environment == "full",
     ),
     ManifestRow(made="narrator:Narrator", on=lambda given: given.settings.narrative != "off", wakes=("near",)),
-    ManifestRow(
-        made="event_log:EventLog", on=lambda given: given.settings.log is not None, guard=True, wakes=("start",)
-    ),
+    ManifestRow(made="event_log:EventLog", is_eager=True, on=lambda given: given.settings.log is not None),
     ManifestRow(
         made="skills:Skills",
-        tools=(ToolRow(name="skill", text=prompt.SKILL_TOOL, arguments=dict.fromkeys(("name", "file"), "string")),),
-        commands={"skills": ("the skills, and the errors in their files", "")},
-        reminder="skills",
-        head=True,
+        is_eager=True,
         on=lambda given: _reads(given) and any(map(_has_skills, given.folders("skills"))),
-        starts=lambda given: True,
     ),
     ManifestRow(
         made="file_commands:FileCommands",
+        is_eager=True,
         on=lambda given: _reads(given) and bool(given.folders("commands")),
-        starts=lambda given: True,
     ),
-    ManifestRow(
-        made="hooks:Hooks",
-        on=lambda given: bool(given.settings.hooks),
-        starts=lambda given: True,
-        guard=True,
-    ),
-    ManifestRow(
-        made="diagnostics:Diagnostics",
-        on=lambda given: bool(given.settings.checkers),
-        starts=lambda given: True,
-        guard=True,
-        wakes=("starting", "after"),
-    ),
+    ManifestRow(made="hooks:Hooks", is_eager=True, on=lambda given: bool(given.settings.hooks)),
+    ManifestRow(made="diagnostics:Diagnostics", is_eager=True, on=lambda given: bool(given.settings.checkers)),
     ManifestRow(
         made="mcp.client:Mcp",
         late=True,
@@ -199,10 +180,8 @@ ROWS = (
     ),
     ManifestRow(
         made="web.fetcher:Fetching",
-        tools=(
-            ToolRow(name="fetch", text=prompt.FETCH_TOOL, arguments={"url": "string"}, touches=True, required=("url",)),
-        ),
-        on=lambda given: given.settings.web,
+        is_eager=True,
+        on=lambda given: given.settings.web and given.settings.tools is None,
     ),
     ManifestRow(made="plans:PlanFirst", starts=lambda given: given.settings.plan, guard=True),
 )
@@ -228,7 +207,8 @@ def every_session(safeguards: SafeguardsView, *, chosen: bool, has_tools: bool) 
 def turned_on(given: OpenedWith) -> list[Extension]:
     """Return the extensions of a session that is opened with settings."""
     offers: Offers = "always" if given.settings.tools is None else "never"
-    return [Listed(row, given, offers) for row in ROWS if row.place == "settings" and row.on(given)]
+    rows = (row for row in ROWS if row.place == "settings" and row.on(given))
+    return [_class_of(row)(given) if row.is_eager else Listed(row, given, offers) for row in rows]
 
 
 def _reads(given: OpenedWith) -> bool:
@@ -260,7 +240,6 @@ class Listed(Extension, Guard, Source):
             for name, (about, arguments) in row.commands.items()
         )
         self.name = row.reminder
-        self.zone = "head" if row.head else "tail"
         self.reminders = (self,) if row.reminder else ()
         self.guards = (self,) if row.guard else ()
         self.beside = row.beside
@@ -270,9 +249,7 @@ class Listed(Extension, Guard, Source):
     def wake(self) -> Extension:
         """Return the extension, created if necessary."""
         if self.awake is None:
-            module, _, name = self._row.made.partition(":")
-            kind: type[Extension] = getattr(import_module(f"{__package__}.{module}"), name)
-            session = self._session
+            kind, session = _class_of(self._row), self._session
             made = kind.from_session(session) if self._given is None else kind.from_settings(self._given, session)
             self.awake = made
             made.attach(session)
@@ -392,6 +369,11 @@ class Listed(Extension, Guard, Source):
         return ExportPart(key, own.save, own.restore, own.schema)
 
 
+def _class_of(row: ManifestRow) -> Any:
+    module, _, name = row.made.partition(":")
+    return getattr(import_module(f"{__package__}.{module}"), name)
+
+
 class _RowPart:
     """A key of a row. It saves nothing before the extension exists, unless an export creates it."""
 
@@ -428,8 +410,7 @@ def _request_form(name: str) -> tuple[str, dict[str, Any]]:
     tool = next(each for row in ROWS for each in row.tools if each.name == name)
     description, meanings = described(tool.text, tuple(tool.arguments))
     properties = {argument: {"type": kind} | meanings[argument] for argument, kind in tool.arguments.items()}
-    required = {"required": list(tool.required)} if tool.required else {}
-    return description, {"type": "object", "properties": properties} | required
+    return description, {"type": "object", "properties": properties}
 
 
 class _StandIn:
@@ -446,11 +427,6 @@ class _StandIn:
     async def run(self, context: ToolContext, progress: Callable[[str], None], **arguments: Any) -> ToolOutput:
         return await self._own().run(context, progress, **arguments)
 
-    def touches(self, arguments: Arguments) -> Sequence[Touch]:
-        touches = self._own().touches
-        assert touches is not None
-        return touches(arguments)
-
     def title(self, arguments: Arguments) -> str:
         return self._own().about(arguments)
 
@@ -465,5 +441,4 @@ class _StandIn:
 def _stand_in(row: ToolRow, wake: Callable[[], Extension]) -> Tool:
     """Return the tool of a row: its description from the row, its functions from the extension's tool."""
     own = _StandIn(row.name, wake)
-    touches = own.touches if row.touches else in_memory
-    return Tool(row.name, *_request_form(row.name), own.run, touches, own.title, own.preview, own.check)
+    return Tool(row.name, *_request_form(row.name), own.run, in_memory, own.title, own.preview, own.check)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from codelet import prompt
 from codelet.context.reminders import Source
@@ -103,29 +103,28 @@ def _skill(path: Path, project: Path | None) -> Skill:
 
 
 class Skills(Extension, Source):
-    """The skills of one session. `offers` says whether the model has the tool, and so the list."""
+    """The skills of one session. If the user chose the tools, the model has neither the tool nor the list."""
 
     name = "skills"
     zone = "head"
     quiet = True
 
-    def __init__(self, folders: Sequence[OwnFolder], *, offers: bool) -> None:
+    def __init__(self, given: OpenedWith) -> None:
         self.tools = (skill_tool(self._named, self._used),)
         self.reminders = (self,)
         self.commands = (Command("skills", "the skills, and the errors in their files", self._shown),)
-        self._folders = folders
-        self._offers = offers
-        self._skills, self._problems = find_skills(folders)
+        self._folders = given.folders("skills")
+        self._offers = given.settings.tools is None
+        self._skills, self._problems = find_skills(self._folders)
         self._prompts: list[str] = []
         self._pinned: set[str] = set()
         self._session: SessionView
 
-    @classmethod
-    def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
-        return cls(given.folders("skills"), offers=given.settings.tools is None)
-
     def attach(self, session: SessionView) -> None:
         self._session = session
+
+    def offered(self) -> Sequence[Tool]:
+        return self.tools if self._offers else ()
 
     def commands_now(self) -> Sequence[Command]:
         own = (self._command(each) for each in self._skills if each.name != "skills")

@@ -14,7 +14,7 @@ from codelet import prompt
 from codelet.errors import CodeletError
 from codelet.extensions.base import OpenedWith, OwnFolder
 from codelet.extensions.manifest import turned_on
-from codelet.extensions.skills import Skill, Skills, find_skills
+from codelet.extensions.skills import Skill, find_skills
 from codelet.frontends.command_prompt import run_command
 from codelet.loop.session import Session
 from codelet.messages import reminder_type
@@ -222,4 +222,3 @@ def test_the_standards_own_reader_agrees(tmp_path: Path) -> None:
         [ours] = [each for each in find_skills([OwnFolder(tmp_path)])[0] if each.name == name]
         assert (ours.name, ours.description) == (theirs.name, theirs.description.strip())
     assert isinstance(ours, Skill)
-    assert Skills([OwnFolder(tmp_path)], offers=True).tools[0].name == "skill"

@@ -10,7 +10,7 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from codelet.errors import ToolError
 from codelet.extensions.base import Extension, Guard, GuardedCall, OpenedWith
@@ -41,21 +41,17 @@ class Diagnostics(Extension, Guard):
     compared, not their lines.
     """
 
-    def __init__(self, checkers: Sequence[Checker]) -> None:
+    def __init__(self, given: OpenedWith) -> None:
         self.guards = (self,)
-        self._checkers = checkers
+        self._checkers: Sequence[Checker] = given.settings.checkers
         self._session: SessionView
         self._before: dict[tuple[str, str], Counter[str]] = {}
         self._failures = Counter[str]()
 
-    @classmethod
-    def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
-        for checker in given.settings.checkers:
-            checker.refuse_workspace(session.workspace)
-        return cls(given.settings.checkers)
-
     def attach(self, session: SessionView) -> None:
         self._session = session
+        for checker in self._checkers:
+            checker.refuse_workspace(session.workspace)
 
     async def starting(self, call: GuardedCall) -> None:
         """Note the problems of a file that is about to be changed for the first time."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from codelet import prompt
@@ -41,23 +41,20 @@ class _Decided(Record, kw_only=True):
 class Hooks(Extension, Guard):
     """The hooks of one session."""
 
-    def __init__(self, hooks: tuple[Hook, ...]) -> None:
+    def __init__(self, given: OpenedWith) -> None:
         self.guards = (self,)
-        self._hooks = hooks
+        self._hooks: tuple[Hook, ...] = given.settings.hooks
+        self._own_folder = given.settings.own_folder
         self._decided: dict[str, _Decided] = {}
         self._id = str(uuid4())
         self._prompted = False
         self._goes_on = False
         self._session: SessionView
 
-    @classmethod
-    def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
-        for hook in given.settings.hooks:
-            hook.check(session.workspace, given.settings.own_folder)
-        return cls(given.settings.hooks)
-
     def attach(self, session: SessionView) -> None:
         self._session = session
+        for hook in self._hooks:
+            hook.check(session.workspace, self._own_folder)
         if unknown := sorted({hook.event for hook in self._hooks}.difference(EVENTS)):
             session.notices.say(f"hooks of {', '.join(unknown)} are not run: codelet has no such moment")
 

@@ -13,7 +13,7 @@ import h11
 
 from codelet import __version__, prompt
 from codelet.errors import ToolError
-from codelet.extensions.base import Extension
+from codelet.extensions.base import Extension, OpenedWith
 from codelet.providers.connection import proxy_for, tls_context
 from codelet.safety.verdict import Touch
 from codelet.tools.tool import Preview, ToolOutput, tool
@@ -57,7 +57,7 @@ def host_of(url: SplitResult) -> str:
 class Fetching(Extension):
     """Offers `fetch`."""
 
-    def __init__(self, fetcher: Fetcher | None = None) -> None:
+    def __init__(self, given: OpenedWith | None = None, fetcher: Fetcher | None = None) -> None:
         pages = fetcher or Fetcher()
 
         async def fetch(*, url: str) -> ToolOutput:

@@ -213,7 +213,7 @@ async def test_the_user_sees_the_whole_address_and_allows_the_host(
 
     call = ("fetch", {"url": f"{web.base}/a"})
     provider = ScriptedProvider(answers=deque([Answer("a", [call]), Answer("b", [call]), Answer()]))
-    session, _ = open_session(Fetching(fetcher()), provider=provider, policy=Policy(tmp_path), ask=ask)
+    session, _ = open_session(Fetching(fetcher=fetcher()), provider=provider, policy=Policy(tmp_path), ask=ask)
     results = [each for each in await turn(session, "go") if isinstance(each, events.ToolResult)]
     assert [each.status for each in results] == ["done", "done"]
     [question] = asked
