@@ -72,10 +72,10 @@ class Guard:
     can return a stricter verdict. Each return value is ignored at the other time. A guard that raises refuses the call,
     with the text of a ToolError as the reason.
 
-    Guards also run in subsessions, such as those of `/review`, unless `beside` is False.
+    Guards also run in subsessions, such as those of `/review`, unless `in_subsessions` is False.
     """
 
-    beside = True
+    in_subsessions = True
 
     async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
         """Return other arguments, a verdict, or None for no opinion."""
@@ -365,9 +365,9 @@ def offered_by(extensions: Iterable[Extension]) -> list[Tool]:
     return [tool for each in extensions for tool in each.offered()]
 
 
-def guards_beside(extensions: Iterable[Extension]) -> tuple[Guard, ...]:
+def subsession_guards(extensions: Iterable[Extension]) -> tuple[Guard, ...]:
     """Return the guards that also run in subsessions."""
-    return tuple(guard for each in extensions for guard in each.guards if guard.beside)
+    return tuple(guard for each in extensions for guard in each.guards if guard.in_subsessions)
 
 
 def extension_of(session: SessionView, kind: type[ExtensionClass]) -> ExtensionClass | None:

@@ -45,13 +45,6 @@ class FileCommand(UserFile, kw_only=True):
 
     hint: str
 
-    def body(self) -> str:
-        """Return the text below the front matter. Raises UsageError."""
-        try:
-            return clean(split_front(read_text_file(self.path, _LARGEST, within=self.project))[1]).strip()
-        except FileFault as fault:
-            raise UsageError(fault.at(self.path)) from None
-
 
 def find_commands(folders: Sequence[OwnFolder]) -> tuple[list[FileCommand], list[str]]:
     """Return the commands in these folders, the first of each name, and the errors in other files."""
@@ -107,7 +100,10 @@ class FileCommands(Extension):
 
     async def _prompt(self, command: FileCommand, session: SessionView, argument: str) -> str:
         """Return the prompt of a command. Raises CodeletError."""
-        body = command.body()
+        try:
+            body = clean(split_front(read_text_file(command.path, _LARGEST, within=command.project))[1]).strip()
+        except FileFault as fault:
+            raise UsageError(fault.at(command.path)) from None
         command.report_ignored(f"/{command.name}", session.notices)
         texts = _SHELL.split(body)
         parts = [with_arguments(text, argument) for text in texts]

@@ -134,10 +134,10 @@ def converted(value: object, kind: type[UserValue], lines: Mapping[str, int] | N
         problem, _, path = str(error).partition(" - at `$")
         problem = re.sub(r"`(\w+)`", lambda found: _PLAIN_TYPES.get(found[1], repr(found[1])), problem)
         path = path.rstrip("`").partition("[...]")[0]
-        said = f"{path.removeprefix('.')}: {problem}" if path else problem
+        text = f"{path.removeprefix('.')}: {problem}" if path else problem
         if lines is None:
-            raise ValueError(said) from None
-        raise FileFault(lines.get(path, 1), said) from None
+            raise ValueError(text) from None
+        raise FileFault(lines.get(path, 1), text) from None
 
 
 def split_front(text: str) -> tuple[str | None, str]:

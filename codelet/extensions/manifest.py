@@ -60,7 +60,7 @@ class ManifestRow(Record, kw_only=True):
     `is_eager` one is created with the session; its row names no parts.
 
     `commands` maps names to help and usage. `reminder` is the type of its reminder, `keys` are its keys of the export.
-    `late` extensions offer tools after their start. `guard` extensions have a guard, with `beside` as in `Guard`.
+    `late` extensions offer tools after their start. `guard` extensions have a guard; `in_subsessions` is as in `Guard`.
     `needs` names the safeguard without which the extension is left out.
     """
 
@@ -73,7 +73,7 @@ class ManifestRow(Record, kw_only=True):
     keys: tuple[str, ...] = ()
     late: bool = False
     guard: bool = False
-    beside: bool = True
+    in_subsessions: bool = True
     wakes: tuple[Waking, ...] = ()
     needs: Literal["", "sandbox", "audit"] = ""
     on: Callable[[OpenedWith], bool] = lambda given: True
@@ -101,7 +101,7 @@ ROWS = (
         place="first",
         needs="sandbox",
         guard=True,
-        beside=False,
+        in_subsessions=False,
         wakes=("after", "starting"),
     ),
     ManifestRow(
@@ -115,10 +115,10 @@ ROWS = (
             ),
         ),
         guard=True,
-        beside=False,
+        in_subsessions=False,
         wakes=("chosen", "after"),
     ),
-    ManifestRow(made="file_history:FileHistory", place="last", guard=True, beside=False, wakes=("starting",)),
+    ManifestRow(made="file_history:FileHistory", place="last", guard=True, in_subsessions=False, wakes=("starting",)),
     ManifestRow(made="audit_guard:Audit", place="last", needs="audit", guard=True, wakes=("start",)),
     ManifestRow(
         made="profiles.extension:Profiles",
@@ -145,7 +145,7 @@ ROWS = (
         reminder="toolFailures",
         keys=("metrics", "approvals"),
         guard=True,
-        beside=False,
+        in_subsessions=False,
         wakes=("record", "export"),
     ),
     ManifestRow(
@@ -175,7 +175,7 @@ ROWS = (
             "mcp": ("the MCP servers, or one of them: its tools, a restart, a login", "[NAME|restart NAME|login NAME]")
         },
         guard=True,
-        beside=False,
+        in_subsessions=False,
         starts=lambda given: bool(given.settings.mcp_servers or given.settings.mcp),
     ),
     ManifestRow(
@@ -242,7 +242,7 @@ class Listed(Extension, Guard, Source):
         self.name = row.reminder
         self.reminders = (self,) if row.reminder else ()
         self.guards = (self,) if row.guard else ()
-        self.beside = row.beside
+        self.in_subsessions = row.in_subsessions
         self.offers_later = row.late and given is not None and row.starts(given)
         self.parts = tuple(map(self._part, row.keys))
 
@@ -297,42 +297,6 @@ class Listed(Extension, Guard, Source):
     def commands_now(self) -> Sequence[Command]:
         late = (each for each in self._there.commands_now() if each.name not in self._row.commands)
         return (*self.commands, *late)
-
-    def awaited(self) -> str:
-        return self._there.awaited()
-
-    async def prepare(self, seconds: float) -> Sequence[str]:
-        return await self._there.prepare(seconds)
-
-    def reported(self) -> Mapping[str, Any]:
-        return self._there.reported()
-
-    def status(self) -> str:
-        return self._there.status()
-
-    def answer(self) -> str:
-        return self._there.answer()
-
-    def ending(self) -> Sequence[str]:
-        return self._there.ending()
-
-    async def prompted(self, text: str) -> str | None:
-        return await self._there.prompted(text)
-
-    async def stopping(self, answer: str) -> str | None:
-        return await self._there.stopping(answer)
-
-    async def compacting(self, reason: str) -> None:
-        await self._there.compacting(reason)
-
-    async def between_turns(self) -> None:
-        await self._there.between_turns()
-
-    def clear(self) -> None:
-        self._there.clear()
-
-    async def close(self) -> None:
-        await self._there.close()
 
     def _guard_at(self, moment: Waking | Literal["before"]) -> Guard:
         extension = self.wake() if moment in self._row.wakes else self._there
@@ -397,6 +361,23 @@ class _RowPart:
 
 
 _NONE = Extension()
+_FORWARDED = (
+    "awaited prepare reported status answer ending prompted stopping compacting between_turns clear close".split()
+)
+
+
+def _forward(name: str) -> Callable[..., Any]:
+    """Return a method that calls the method `name` of a row's extension, or of an empty one if it does not exist."""
+
+    def method(self: Listed, *arguments: Any) -> Any:
+        return getattr(self.awake or _NONE, name)(*arguments)
+
+    return method
+
+
+for _name in _FORWARDED:
+    setattr(Listed, _name, _forward(_name))
+
 _NO_GUARD = Guard()
 
 

@@ -31,7 +31,7 @@ class ProtectedFiles(Extension, Guard):
     A missing file cannot be made read-only, so new ones are found after each confined command and moved aside.
     """
 
-    beside = False
+    in_subsessions = False
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.guards = (self,)
@@ -84,6 +84,6 @@ class ProtectedFiles(Extension, Guard):
             if not one.stays
         ]
         stays = [one.name for one in made if one.stays]
-        told = [_MADE_READ_ONLY.format(by=by, names=", ".join(stays))] if stays else []
-        told += [_PROTECTED.format(by=by, names=", ".join(obeyed))] if obeyed else []
-        return output.replace(text="\n".join((output.text, *told)), failed=output.failed or bool(obeyed))
+        notes = [_MADE_READ_ONLY.format(by=by, names=", ".join(stays))] if stays else []
+        notes += [_PROTECTED.format(by=by, names=", ".join(obeyed))] if obeyed else []
+        return output.replace(text="\n".join((output.text, *notes)), failed=output.failed or bool(obeyed))

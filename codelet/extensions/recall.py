@@ -48,7 +48,7 @@ class Recall(Extension):
 class _Admission(Guard):
     """Cuts results to what may enter the list; the whole text is kept in memory where it fits."""
 
-    beside = False
+    in_subsessions = False
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
@@ -116,15 +116,15 @@ def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str
     if end < wanted:  # at a line's end, unless the line is longer than what there is room for
         end = text.rfind("\n", start, end) + 1 or end
     whole = start == 0 and end == len(text)
-    told = f"[{entry.id}, turn {entry.turn}, {entry.message.get('role')}"
+    head = f"[{entry.id}, turn {entry.turn}, {entry.message.get('role')}"
     if not whole:
         last_line = line_at(text, max(start, end - 1))
-        told += f", lines {line_at(text, start)}-{last_line} of {count}"
-        told += f", bytes {byte_at(text, start)}-{byte_at(text, end) - 1} of {size}"
+        head += f", lines {line_at(text, start)}-{last_line} of {count}"
+        head += f", bytes {byte_at(text, start)}-{byte_at(text, end) - 1} of {size}"
     if end < wanted:
         at_line = text[end - 1] == "\n"
-        told += f"; continue with {f'lines={last_line + 1}-' if at_line else f'byte_range={byte_at(text, end)}-'}"
-    return f"{told}]\n{text[start:end]}", [ShownRange(entry.id, start, end)]
+        head += f"; continue with {f'lines={last_line + 1}-' if at_line else f'byte_range={byte_at(text, end)}-'}"
+    return f"{head}]\n{text[start:end]}", [ShownRange(entry.id, start, end)]
 
 
 def _bounds(name: str, text: str, least: int) -> tuple[int, int]:

@@ -113,9 +113,9 @@ def read_checkers(value: object) -> tuple[Checker, ...]:
 
 def text_search(texts: TextSource, model: Path | None) -> TextSearch | None:
     """Return a search of these texts by meaning, or None without a model."""
-    from codelet.extensions.memory.fact_search import search_module
+    from codelet.extensions.memory.fact_search import meaning_search
 
-    return search_module().open_search(texts, model)
+    return meaning_search(texts, model)
 
 
 def export_keys() -> dict[str, Mapping[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -110,7 +110,17 @@ class Skills(Extension, Source):
     quiet = True
 
     def __init__(self, given: OpenedWith) -> None:
-        self.tools = (skill_tool(self._named, self._used),)
+        async def skill(context: ToolContext, progress: Progress, *, name: str = "", file: str = "") -> ToolOutput:
+            found = self._named(name)
+            try:
+                text = await asyncio.to_thread(found.file, file) if file else await asyncio.to_thread(found.body)
+            except FileFault as fault:
+                raise ToolError(f"skill: {fault.at(file or found.path)}") from None
+            self._used(found)
+            return ToolOutput(text)
+
+        skill.__doc__ = prompt.SKILL_TOOL
+        self.tools = (tool(skill, title=lambda arguments: " ".join(filter(None, map(str, arguments.values())))),)
         self.reminders = (self,)
         self.commands = (Command("skills", "the skills, and the errors in their files", self._shown),)
         self._folders = given.folders("skills")
@@ -203,19 +213,3 @@ class Skills(Extension, Source):
             lines.append(f"/{each.name}: {one_line(each.description, _LONGEST_HELP)}{hidden}\n  {each.path}")
         wrong = [f"not usable: {problem}" for problem in self._problems]
         return "\n".join([*lines, *wrong]) or "there are no skills"
-
-
-def skill_tool(named: Callable[[str], Skill], used: Callable[[Skill], None]) -> Tool:
-    """The tool that reads a skill."""
-
-    async def skill(context: ToolContext, progress: Progress, *, name: str = "", file: str = "") -> ToolOutput:
-        found = named(name)
-        try:
-            text = await asyncio.to_thread(found.file, file) if file else await asyncio.to_thread(found.body)
-        except FileFault as fault:
-            raise ToolError(f"skill: {fault.at(file or found.path)}") from None
-        used(found)
-        return ToolOutput(text)
-
-    skill.__doc__ = prompt.SKILL_TOOL
-    return tool(skill, title=lambda arguments: " ".join(filter(None, map(str, arguments.values()))))

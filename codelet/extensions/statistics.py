@@ -73,7 +73,7 @@ class Statistics(Extension, Guard, Source):
 
     name = "toolFailures"
     quiet = True
-    beside = False
+    in_subsessions = False
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.guards = (self,)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from codelet import events
 from codelet.context import CompactionOptions
 from codelet.errors import CodeletError, LimitReached, ProviderError, SpendingLimit
-from codelet.extensions.base import guards_beside
+from codelet.extensions.base import subsession_guards
 from codelet.loop.beside.session_beside import Borrowed, open_beside
 from codelet.loop.beside.spending import Spending
 from codelet.loop.session import Session
@@ -135,7 +135,7 @@ class Reviewer:
                     return cast("Answered", salvaged)
                 raise Unanswered(f"the model's answer was not of the form asked for, twice: {problem}") from None
         except SpendingLimit as reached:
-            raise self._spending.kept(reached) from None
+            raise self._spending.limit_of_run(reached) from None
         except LimitReached as reached:
             self._spending.check()
             raise Unanswered(str(reached)) from None
@@ -194,6 +194,6 @@ class ReviewSessions:
             most_steps=MOST_STEPS,
             bare=True,
             compaction=CompactionOptions(automatic=False),  # what is reviewed is sent whole, or said not to be
-            extensions=[Borrowed(tools, guards_beside(self._session.extensions))],
+            extensions=[Borrowed(tools, subsession_guards(self._session.extensions))],
         )
         return Reviewer(session, self.spending)

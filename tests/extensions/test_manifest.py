@@ -59,7 +59,7 @@ def test_a_row_says_what_its_extension_has(row: ManifestRow, with_all: Session) 
     assert commands(place) == commands(made)
     assert [reminder(each) for each in place.reminders] == [reminder(each) for each in made.reminders]
     assert [part.key for part in place.parts] == [part.key for part in made.parts]
-    assert [guard.beside for guard in place.guards] == [guard.beside for guard in made.guards]
+    assert [guard.in_subsessions for guard in place.guards] == [guard.in_subsessions for guard in made.guards]
 
 
 async def test_lists_of_their_tools_are_whole(open_session: Open, with_all: Session, tmp_path: Path) -> None:

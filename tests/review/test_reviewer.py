@@ -72,12 +72,12 @@ def test_each_may_ask_for_the_tokens_that_the_others_left(tmp_path: Path) -> Non
 
 def test_a_limit_is_named_as_that_of_the_whole_run(tmp_path: Path) -> None:
     spending = Spending(Limits(max_cost=1.0, max_tokens=100))
-    money = str(spending.kept(SpendingLimit("over the limit of 0.2 dollars (--max-cost)")))
+    money = str(spending.limit_of_run(SpendingLimit("over the limit of 0.2 dollars (--max-cost)")))
     assert "1 dollars" in money and "0.2" not in money and "--max-cost" in money
-    output = str(spending.kept(SpendingLimit("3 are left (--max-tokens)")))
+    output = str(spending.limit_of_run(SpendingLimit("3 are left (--max-tokens)")))
     assert "100 output tokens" in output and "--max-tokens" in output
     other = SpendingLimit("3 are left (--max-tokens)")
-    assert Spending(Limits(max_cost=1.0)).kept(other) is other
+    assert Spending(Limits(max_cost=1.0)).limit_of_run(other) is other
 
 
 async def test_a_limit_ends_the_run(tmp_path: Path) -> None:

@@ -130,8 +130,8 @@ class Diagnostics(Extension, Guard):
             raise CheckerFailed(f"printed more than {_MOST_OUTPUT >> 20} MiB")
         found, is_any = await asyncio.to_thread(checker.complaints, clean(done.output), str(path), workspace)
         if done.exit_code and not is_any:
-            said = one_line(clean(done.output).strip().partition("\n")[0], 200)
-            raise CheckerFailed(f"failed with exit code {done.exit_code}{f': {said}' if said else ''}")
+            first = one_line(clean(done.output).strip().partition("\n")[0], 200)
+            raise CheckerFailed(f"failed with exit code {done.exit_code}{f': {first}' if first else ''}")
         return found
 
     async def _prepared(self, checker: Checker, file: str) -> tuple[Sequence[str], dict[str, str]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codelet.extensions.base import Extension, Guard, GuardedCall
 from codelet.extensions.file_history.change_log import ChangeLog, KeptChange, RanCommand
-from codelet.extensions.file_history.place_state import look, missing_folders
+from codelet.extensions.file_history.place_state import look
 from codelet.tools.files import printable
 from codelet.tools.tool import ToolOutput
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 class FileHistory(Extension, Guard):
     """The guard looks at the files of a call right before it runs and right after; `log` is what came of it."""
 
-    beside = False
+    in_subsessions = False
 
     def __init__(self, log: ChangeLog | None = None) -> None:
         self.guards = (self,)
         self.log = ChangeLog() if log is None else log
         self._session: SessionView
         self._running: dict[str, int] = {}
-        self._told = 0
+        self._reported = 0
 
     def attach(self, session: SessionView) -> None:
         self._session = session
@@ -44,19 +44,8 @@ class FileHistory(Extension, Guard):
             self._running[call.id] = number = self.log.next_call()
         for place, name in places:
             before = look(place, self.log.largest)
-            folders = missing_folders(place) if before.kind == "nothing" else ()
-            self.log.begin(
-                KeptChange(
-                    call=number,
-                    turn=turn,
-                    at=now,
-                    tool=call.name,
-                    place=place,
-                    name=name,
-                    before=before,
-                    folders=folders,
-                )
-            )
+            change = KeptChange(call=number, turn=turn, at=now, tool=call.name, place=place, name=name, before=before)
+            self.log.begin(change)
         if call.touches is None or any(touch.kind == "run" for touch in call.touches):
             self.log.ran(RanCommand(turn, now, self._session.mask(call.described)[:300]))
 
@@ -69,8 +58,8 @@ class FileHistory(Extension, Guard):
 
     async def between_turns(self) -> None:
         """Say that old content had to go, once each time it did."""
-        if (new := self.log.forgotten - self._told) > 0:
-            self._told = self.log.forgotten
+        if (new := self.log.forgotten - self._reported) > 0:
+            self._reported = self.log.forgotten
             files = "one change" if new == 1 else f"{new:,} changes"
             self._session.notices.say(
                 f"too much old content to keep in memory: {files} of the oldest can no longer be undone"
@@ -79,7 +68,7 @@ class FileHistory(Extension, Guard):
     def clear(self) -> None:
         self.log.clear()
         self._running.clear()
-        self._told = 0
+        self._reported = 0
 
 
 def _written(call: GuardedCall, workspace: Path) -> list[tuple[Path, str]]:

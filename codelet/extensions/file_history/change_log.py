@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from codelet.extensions.file_history.place_state import PlaceState, bring_back, look, remove_empty
+from codelet.extensions.file_history.place_state import PlaceState, bring_back, look
 from codelet.record import Record
 
 MOST_KEPT = 64 << 20
@@ -20,8 +20,7 @@ _MOST_COMMANDS = 500
 class KeptChange(Record, kw_only=True):
     """One call's change at one place. `turn` is the prompt's, `call` the number of the changing call.
 
-    `after` is None while the call runs, and after an interrupt, because the result is unknown then. `folders` were
-    created for the file.
+    `after` is None while the call runs, and after an interrupt, because the result is unknown then.
     """
 
     call: int
@@ -32,7 +31,6 @@ class KeptChange(Record, kw_only=True):
     name: str
     before: PlaceState
     after: PlaceState | None = None
-    folders: tuple[Path, ...] = ()
 
 
 class RanCommand(Record):
@@ -78,7 +76,6 @@ class ChangeLog:
         self._most = most
         self._kept = 0
         self._calls = 0
-        self._made: Sequence[Path] = ()
 
     def next_call(self) -> int:
         self._calls += 1
@@ -118,7 +115,6 @@ class ChangeLog:
 
     def plan(self, changes: Iterable[KeptChange]) -> list[FileBack]:
         """Return how the files of these changes would be put back to what they were before them, one entry a file."""
-        self._made = ()
         by_place: dict[Path, list[KeptChange]] = {}
         for change in changes:
             by_place.setdefault(change.place, []).append(change)
@@ -129,9 +125,6 @@ class ChangeLog:
         if not back.stands:
             bring_back(back.place, back.name, back.target, back.now)
         self._forget(back.changes)
-        if back.target.kind == "nothing":
-            made = (folder for change in back.changes for folder in change.folders)
-            self._made = remove_empty(dict.fromkeys((*self._made, *made)))
 
     def clear(self) -> None:
         self.changes.clear()

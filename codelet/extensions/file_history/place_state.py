@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -82,16 +82,6 @@ def look(place: Path, largest: int) -> PlaceState:
     )
 
 
-def missing_folders(place: Path) -> tuple[Path, ...]:
-    """Return the missing folders above the place, the deepest first."""
-    found = []
-    for folder in place.parents:
-        if os.path.lexists(folder):
-            break
-        found.append(folder)
-    return tuple(found)
-
-
 def bring_back(place: Path, name: str, wanted: PlaceState, now: PlaceState) -> None:
     """Replace the state `now`, which must still be there, by `wanted`. Raises ToolError before any change."""
     try:
@@ -101,23 +91,6 @@ def bring_back(place: Path, name: str, wanted: PlaceState, now: PlaceState) -> N
             _replace(place, name, wanted, now)
     except OSError as error:
         raise failure(error, name) from error
-
-
-def remove_empty(folders: Iterable[Path]) -> list[Path]:
-    """Remove the empty ones of the folders, the deepest first; return the others."""
-    left = []
-    for path in sorted(folders, key=lambda each: len(each.parts), reverse=True):
-        try:
-            folder, last = open_folder(path)
-        except OSError:  # it is gone, or is no folder any more
-            continue
-        try:
-            os.rmdir(last, dir_fd=folder)
-        except OSError:
-            left.append(path)
-        finally:
-            os.close(folder)
-    return left
 
 
 def _content(place: Path, largest: int) -> tuple[bytes | None, Mapping[str, bytes]]:

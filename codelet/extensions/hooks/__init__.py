@@ -103,15 +103,15 @@ class Hooks(Extension, Guard):
         async with aclosing(self._asked("PostToolUse", call.name, lambda: given)) as replies:
             async for _, reply in replies:
                 added += [reply.denies, reply.context]
-        told = "".join(prompt.HOOK_SAYS.format(text=text) for text in added if text)
-        return output.replace(text=f"{output.text}{told}") if told else output
+        notes = "".join(prompt.HOOK_SAYS.format(text=text) for text in added if text)
+        return output.replace(text=f"{output.text}{notes}") if notes else output
 
     async def prompted(self, text: str) -> str | None:
         added: list[str] = []
         if not self._prompted:
             self._prompted = True
             source = "resume" if self._session.messages else "startup"
-            added += await self._told("SessionStart", {"source": source})
+            added += await self._notify("SessionStart", {"source": source})
         self._goes_on = False
         async with aclosing(self._asked("UserPromptSubmit", "", lambda: {"prompt": text})) as replies:
             async for _, reply in replies:
@@ -132,16 +132,16 @@ class Hooks(Extension, Guard):
         return why or None
 
     async def compacting(self, reason: str) -> None:
-        await self._told("PreCompact", {"trigger": "manual" if reason == "asked" else "auto"})
+        await self._notify("PreCompact", {"trigger": "manual" if reason == "asked" else "auto"})
 
     async def between_turns(self) -> None:
         self._decided.clear()
 
     async def close(self) -> None:
         if self._prompted:
-            await self._told("SessionEnd", {"reason": "other"}, _ENDING_SECONDS)
+            await self._notify("SessionEnd", {"reason": "other"}, _ENDING_SECONDS)
 
-    async def _told(self, event: str, given: dict[str, Any], most: float | None = None) -> list[str]:
+    async def _notify(self, event: str, given: dict[str, Any], most: float | None = None) -> list[str]:
         """Run the hooks of an event that cannot decide; return their texts for the model."""
         added: list[str] = []
         async with aclosing(self._asked(event, "", lambda: given, most)) as replies:

@@ -1,10 +1,15 @@
-"""The MCP servers of a session: their tools for the model, and their state for the user."""
+"""The MCP servers of a session: their tools for the model, and their state for the user.
+
+If there are many tools, or a server is late, the model gets two tools that find and call those of all servers instead:
+these two never change.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -12,14 +17,14 @@ from typing import TYPE_CHECKING, Self
 from codelet.context.tokens import estimate_text
 from codelet.errors import ToolError, UsageError
 from codelet.extensions.base import Command, Extension, Guard, GuardedCall, Noted, OpenedWith
-from codelet.extensions.mcp.gateway import gateway_tools
 from codelet.extensions.mcp.json_rpc import McpError
 from codelet.extensions.mcp.server import START_SECONDS, Server
 from codelet.extensions.mcp.servers import ServerSettings, servers_of
 from codelet.extensions.mcp.tool_list import RemoteTool, output_from
 from codelet.safety.verdict import Verdict
 from codelet.system.text import first_sentence, one_line
-from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput
+from codelet.system.text.spelling import did_you_mean
+from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput, in_memory
 
 if TYPE_CHECKING:
     from codelet.extensions.session_view import ExtensionSettings, SessionView
@@ -28,6 +33,17 @@ NONE = "No MCP servers are set up. Name a file with --mcp FILE, or add [mcp_serv
 CHANGED = "the server has changed this tool's description"
 NOT_READY = "the MCP server {name} is not ready yet; its tools can be used once it is"
 FAILED = "the MCP server {name} cannot be used: {error}"
+FIND = (
+    "Find tools of the connected MCP servers ({servers}). Without a query it lists all tools, a line each; with words,"
+    " those whose name or description has them; with the name of a tool, its description and the JSON Schema of its"
+    " arguments. Look at the schema before you call a tool for the first time."
+)
+CALL = "Call a tool of an MCP server, by a name that mcp_find has given."
+_QUERY = {"type": "string", "description": "A tool's name, or words."}
+_NAME = {"type": "string", "description": "The tool's name. Example: mcp__server__tool"}
+_ARGUMENTS = {"type": "object", "description": "The tool's arguments, as its schema says."}
+_MOST_WHOLE, _MOST_LINES = 3, 200
+_UNKNOWN = "Find its name with mcp_find: there is no tool {name!r}{meant}"
 _LOGGED_IN = "I have logged in"
 _LIST_SECONDS = 5.0
 HELP = ("the MCP servers, or one of them: its tools, a restart, a login", "[NAME|restart NAME|login NAME]")
@@ -40,7 +56,7 @@ class Mcp(Extension, Guard):
     `direct` is the limit for declared tools, in tokens of their descriptions.
     """
 
-    beside = False
+    in_subsessions = False
     offers_later = True
 
     def __init__(self, servers: Sequence[ServerSettings], direct: int) -> None:
@@ -225,3 +241,59 @@ def _whole(server: Server) -> list[str]:
     if server.link is not None and (errors := server.link.errors.strip()):
         lines += ["  on standard error:", errors[-2_000:]]
     return lines
+
+
+def gateway_tools(
+    servers: Iterable[str], tools: Callable[[], Mapping[str, Tool]], notes: Callable[[], Sequence[str]]
+) -> tuple[Tool, Tool]:
+    """Return the two tools. `tools` maps names to tools, `notes` lists the servers that are not ready."""
+
+    async def find(context: ToolContext, progress: Progress, *, query: str = "") -> ToolOutput:
+        found = _found(tools(), query)
+        whole = len(found) <= _MOST_WHOLE and query
+        lines = [_described(each) if whole else _line(each) for each in found[:_MOST_LINES]]
+        if len(found) > _MOST_LINES:
+            lines.append(f"({len(found) - _MOST_LINES} more: search with words)")
+        return ToolOutput("\n".join([*(lines or ["No tool matches."]), *notes()]), most=30_000)
+
+    async def call(context: ToolContext, progress: Progress, **arguments: object) -> ToolOutput:
+        raise ToolError(CALL)
+
+    def stands_for(arguments: Arguments) -> tuple[Tool, Arguments]:
+        name, given = arguments.get("name"), arguments.get("arguments", {})
+        tool = tools().get(name) if isinstance(name, str) else None
+        if tool is None:
+            raise ToolError(_UNKNOWN.format(name=name, meant=did_you_mean(str(name), tools())))
+        if not isinstance(given, dict):
+            raise ToolError("arguments must be a JSON object")
+        return tool, given
+
+    about = FIND.format(servers=", ".join(servers))
+    finds = {"type": "object", "properties": {"query": _QUERY}}
+    calls = {"type": "object", "properties": {"name": _NAME, "arguments": _ARGUMENTS}, "required": ["name"]}
+    return (
+        Tool("mcp_find", about, finds, find, in_memory, title=lambda given: str(given.get("query", ""))),
+        Tool("mcp_call", CALL, calls, call, stands_for=stands_for),
+    )
+
+
+def _found(tools: Mapping[str, Tool], query: str) -> list[Tool]:
+    """Return the tool of this name, or the tools that match words of the query, the best first."""
+    named = [tool for name, tool in tools.items() if query in (name, name.split("__", 2)[-1])]
+    if named or not query:
+        return named or list(tools.values())
+    words = query.lower().replace("_", " ").split()
+
+    def score(tool: Tool) -> int:
+        name, about = tool.name.lower(), tool.description.lower()
+        return sum(2 * (word in name) + (word in about) for word in words)
+
+    return sorted((tool for tool in tools.values() if score(tool)), key=score, reverse=True)
+
+
+def _line(tool: Tool) -> str:
+    return f"{tool.name}: {one_line(first_sentence(tool.description), 120)}"
+
+
+def _described(tool: Tool) -> str:
+    return f"{tool.name}: {tool.description}\narguments: {json.dumps(tool.parameters, ensure_ascii=False)}"

@@ -310,7 +310,7 @@ def _as_one_line(path: Path) -> Iterator[None]:
 
 def _checked(path: Path) -> None:
     """Check the file before it is opened, or create it with access for the user only. Raises UsageError."""
-    _check_beside(path)
+    _check_side_files(path)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         return
@@ -334,27 +334,27 @@ def _checked(path: Path) -> None:
         raise UsageError(f"{path}: is not a facts file")
 
 
-def _check_beside(path: Path) -> None:
+def _check_side_files(path: Path) -> None:
     """Check that the side files, which SQLite opens with the file, lead to no other file: it would follow links and
     write there, and a journal of several databases would make it remove a file. Raises UsageError.
     """
     real = os.path.realpath(path)
     for name in ("-journal", "-wal", "-shm"):
-        beside = f"{real}{name}"
+        side_file = f"{real}{name}"
         try:
-            descriptor = os.open(beside, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = os.open(side_file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise UsageError(f"{path}: {beside} cannot be opened: {error.strerror or error}") from None
+            raise UsageError(f"{path}: {side_file} cannot be opened: {error.strerror or error}") from None
         with os.fdopen(descriptor, "rb") as file:
             state = os.fstat(descriptor)
             if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:
-                raise UsageError(f"{path}: {beside} is a link, or not a regular file")
+                raise UsageError(f"{path}: {side_file} is a link, or not a regular file")
             if name == "-journal":
                 file.seek(max(0, state.st_size - len(_JOURNAL)))
                 if file.read() == _JOURNAL and state.st_size > len(_JOURNAL):
-                    raise UsageError(f"{path}: {beside} names another file: remove it")
+                    raise UsageError(f"{path}: {side_file} names another file: remove it")
 
 
 def _stored(row: tuple[int, str, object, object, object, object, object, object]) -> StoredFact:

@@ -1,6 +1,6 @@
 """The search by meaning, next to the one by words, for facts and for passages of sessions.
 
-It is an extra, and no part of the memory: its module is imported once it is needed.
+It is an extra, and no part of the memory: its module is imported once it is needed. Short because only types are here.
 """
 
 from __future__ import annotations
@@ -33,13 +33,6 @@ class TextSearch(Protocol):
         """
 
 
-class SearchModule(Protocol):
-    """The function of a search module."""
-
-    def open_search(self, texts: TextSource, model: Path | None) -> TextSearch | None:
-        """Return the search with the user's model, else with the one installed; None without. Raises UsageError."""
-
-
-def search_module() -> SearchModule:
-    """Return the module that searches by meaning."""
-    return cast("SearchModule", import_module("codelet.semantic.meaning"))
+def meaning_search(texts: TextSource, model: Path | None) -> TextSearch | None:
+    """Return the search with the user's model, else with the one installed; None without. Raises UsageError."""
+    return cast("TextSearch | None", import_module("codelet.semantic.meaning").open_search(texts, model))

@@ -57,10 +57,10 @@ class KeptFacts:
         self.nearest: TextSearch | None = None
         if file is not None:
             from codelet.extensions.memory.fact_file import FactFile
-            from codelet.extensions.memory.fact_search import search_module
+            from codelet.extensions.memory.fact_search import meaning_search
 
             self.file = FactFile(file)
-            self.nearest = search_module().open_search(self.file, model)
+            self.nearest = meaning_search(self.file, model)
 
     def look_up(self, text: str, most: int) -> tuple[list[StoredFact], list[StoredFact]]:
         """The file's facts for a text: so many that share words with it, and a few more that are near it by meaning.

@@ -70,8 +70,9 @@ class Profiles(Extension, Guard):
             self._use(self._places.read(value))
         except UsageError as error:
             named = one_line(value, 60)
-            told = f"the session was saved with the profile {named!r} and continues without it: {error}"
-            self._session.notices.say(told)
+            self._session.notices.say(
+                f"the session was saved with the profile {named!r} and continues without it: {error}"
+            )
 
     def _use(self, profile: Profile | None) -> None:
         session, self._profile = self._session, profile
@@ -100,10 +101,10 @@ class Profiles(Extension, Guard):
             profile = self._places.read(argument)
             self._named = True  # an export that is imported later does not lift it
             self._use(profile)
-            beside = [f"its model is {profile.model}: /model {profile.model} switches to it"] if profile.model else []
+            more = [f"its model is {profile.model}: /model {profile.model} switches to it"] if profile.model else []
             if profile.effort is not None:
-                beside.append(f"its effort is {profile.effort}: /effort {profile.effort} asks for it")
-            return "\n".join([f"the profile is now {profile.name}: {profile.told}", *session.notices.take(), *beside])
-        current = "none" if self._profile is None else f"{self._profile.name}: {self._profile.told}"
+                more.append(f"its effort is {profile.effort}: /effort {profile.effort} asks for it")
+            return "\n".join([f"the profile is now {profile.name}: {profile.limits}", *session.notices.take(), *more])
+        current = "none" if self._profile is None else f"{self._profile.name}: {self._profile.limits}"
         listed = [found.line for found in self._places.listed()]
         return "\n".join([f"profile {current}", "", *listed, "", "/profile NAME switches, /profile none drops it"])

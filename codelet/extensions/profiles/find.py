@@ -42,7 +42,7 @@ class FoundProfile(Record):
         if self.profile is None:
             return f"{self.name:<12} not usable: {one_line(self.problem, _WIDTH)}"
         about = f"{self.profile.description}: " if self.profile.description else ""
-        return f"{self.name:<12} {one_line(f'{about}{self.profile.told} ({self.profile.source})', _WIDTH)}"
+        return f"{self.name:<12} {one_line(f'{about}{self.profile.limits} ({self.profile.source})', _WIDTH)}"
 
 
 class ProfilePlaces(Record, kw_only=True):
@@ -78,7 +78,8 @@ class ProfilePlaces(Record, kw_only=True):
             if found := _files(place, name):
                 return self._read(name, found, place)
         here = ", ".join(each.name for each in self.listed())
-        hint = "; this project has one, which --trust reads" if self._untrusted(name) else ""
+        ours = not self.trusted and _files(self.in_project[0], name)
+        hint = "; this project has one, which --trust reads" if ours else ""
         raise UsageError(f"there is no profile {name!r}; there are {here}{hint}")
 
     def listed(self) -> list[FoundProfile]:
@@ -86,8 +87,12 @@ class ProfilePlaces(Record, kw_only=True):
         found: dict[str, FoundProfile] = {}
         for place in self._all():
             for name in _names(place):
-                if name not in found:
-                    found[name] = self._looked_at(name, place)
+                if name in found:
+                    continue
+                try:
+                    found[name] = FoundProfile(name, self._read(name, _files(place, name), place))
+                except UsageError as error:
+                    found[name] = FoundProfile(name, problem=str(error))
         return [found[name] for name in sorted(found)]
 
     def _all(self) -> Iterator[Path | None]:
@@ -95,15 +100,6 @@ class ProfilePlaces(Record, kw_only=True):
         yield from self.own
         yield None
         yield from self.in_project if self.trusted else ()
-
-    def _untrusted(self, name: str) -> bool:
-        return not self.trusted and bool(_files(self.in_project[0], name))
-
-    def _looked_at(self, name: str, place: Path | None) -> FoundProfile:
-        try:
-            return FoundProfile(name, self._read(name, _files(place, name), place))
-        except UsageError as error:
-            return FoundProfile(name, problem=str(error))
 
     def _read(self, name: str, found: list[str], place: Path | None) -> Profile:
         """Read one profile. Raises UsageError with the place."""

@@ -62,7 +62,7 @@ class Profile(Record, kw_only=True):
         return min((count for count in (most, self.max_iterations) if count is not None), default=None)
 
     @property
-    def told(self) -> str:
+    def limits(self) -> str:
         """The limits of the profile, its model and effort, in one line."""
         parts = []
         if self.allowed_tools is not None:

@@ -19,9 +19,8 @@ def html_text(html: str) -> str:
     reader = _PageReader()
     reader.feed(html)
     reader.close()
-    lines = "".join(reader.parts).split("\n")
-    kept = [line.rstrip() for line in lines]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
+    lines = (line.rstrip() for line in "".join(reader.parts).split("\n"))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
 class _PageReader(HTMLParser):

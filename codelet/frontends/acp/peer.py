@@ -119,17 +119,11 @@ class Peer:
             self._fail(None, RpcError(PARSE_ERROR, f"not JSON: {error}"))
         else:
             if message.method is not None:
-                self._run(self._handled(message, methods), message)
+                self._run(_handle(message, methods.get(message.method)), message)
             elif message.result is UNSET and message.error is UNSET:
                 self._fail(None, RpcError(INVALID_REQUEST, "neither a request nor an answer to one"))
             elif (waiting := self._waiting.get(message.id)) is not None and not waiting.done():  # else it came too late
                 waiting.set_result(message)
-
-    async def _handled(self, message: _Message, methods: Mapping[str, Handler]) -> RpcResult:
-        handler = methods.get(message.method or "")
-        if handler is None:
-            raise RpcError(NO_METHOD, f"there is no method {message.method}")
-        return await handler(Params() if message.params is None else msgspec.convert(message.params, Params))
 
     def _run(self, work: Coroutine[object, object, RpcResult | None], message: _Message) -> None:
         """Run a method, then send its result or its error. The agent continues whatever fails."""
@@ -164,3 +158,9 @@ class Peer:
     def _write(self, message: Json) -> None:
         if not self._writer.is_closing():
             self._writer.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+
+async def _handle(message: _Message, handler: Handler | None) -> RpcResult:
+    if handler is None:
+        raise RpcError(NO_METHOD, f"there is no method {message.method}")
+    return await handler(msgspec.convert(message.params or {}, Params))

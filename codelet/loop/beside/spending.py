@@ -14,14 +14,14 @@ from codelet.usage import Usage
 class Spending:
     """The usage of concurrent subsessions, and its limits.
 
-    `beside` is the meter of the session that they work for, or None; its usage counts too. `shared` is the last text of
+    `parent` is the meter of the session that they work for, or None; its usage counts too. `shared` is the last text of
     the prefix that all prompts share.
     """
 
-    def __init__(self, limits: Limits, beside: Meter | None = None, shared: str = "") -> None:
+    def __init__(self, limits: Limits, parent: Meter | None = None, shared: str = "") -> None:
         self.requests = 0
         self._limits = limits
-        self._beside = beside
+        self._parent = parent
         self._shared = shared
         self._sessions: list[Session] = []
         self._open: list[Session] = []
@@ -71,7 +71,7 @@ class Spending:
                 raise LimitReached(f"of the limit of {limits.max_tokens} output tokens {left} are left (--max-tokens)")
             meter.limits = meter.limits.replace(max_tokens=left + meter.held.output)
 
-    def kept(self, reached: SpendingLimit) -> LimitReached:
+    def limit_of_run(self, reached: SpendingLimit) -> LimitReached:
         """Return the error with the limit of the run instead of the session's rest."""
         cost, output = self._limits.max_cost, self._limits.max_tokens
         if cost is not None and "--max-cost" in str(reached):
@@ -83,15 +83,15 @@ class Spending:
     def settle(self, *sessions: Session) -> None:
         """Add the usage of these sessions, or of all, to the session that they work for; each once."""
         for each in [each for each in self._open if not sessions or each in sessions]:
-            if self._beside is not None:
+            if self._parent is not None:
                 self._open.remove(each)
-                self._beside.take_over(each.meter)
+                self._parent.take_over(each.meter)
 
     @property
     def _held(self) -> Usage:
-        before = Usage() if self._beside is None else self._beside.held
+        before = Usage() if self._parent is None else self._parent.held
         return sum((each.meter.held for each in self._open), before)
 
     @property
     def _charged(self) -> float:
-        return sum((each.meter.charged for each in self._open), 0.0 if self._beside is None else self._beside.charged)
+        return sum((each.meter.charged for each in self._open), 0.0 if self._parent is None else self._parent.charged)

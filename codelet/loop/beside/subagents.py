@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 from codelet import events
 from codelet.errors import CodeletError, SpendingLimit, ToolError, UsageError
-from codelet.extensions.base import Extension, Guard, GuardedCall, guards_beside
+from codelet.extensions.base import Extension, Guard, GuardedCall, subsession_guards
 from codelet.extensions.services import history_guard, profile_in_force
 from codelet.extensions.session_view import ExtensionSettings, SessionView
 from codelet.loop.beside.session_beside import Borrowed, BorrowedProvider, open_beside
@@ -60,23 +60,26 @@ class Subagents(Extension):
         agent: The name of a profile, which says what the subagent is for and which tools it has. Mostly left out.
         """
         async with self._slots:
-            self._begun += 1
-            number = self._begun
-            child = self._open(agent, number)
+            child = self._open(agent)
             spending = self._spending = self._spending or Spending(self._session.meter.limits, self._session.meter)
             spending.watch(child)
             try:
                 return await _Work(child, spending, progress).done(prompt)
             finally:
-                self._take_over(child, spending)
+                spending.settle(child)
+                ours, theirs = self._session.toolbox.approvals, child.toolbox.approvals
+                ours.refused += theirs.refused
+                ours.denied |= theirs.denied
+                ours.history += theirs.history
                 await child.close()
 
-    def _open(self, agent: str, number: int) -> Session:
+    def _open(self, agent: str) -> Session:
         """Open the session of a subagent. Raises ToolError for an agent that cannot be used."""
         own, session = {"fetch", *(each.name for each in all_tools())}, self._session
         offered = session.toolbox.tools.values()
-        guards = [*guards_beside(session.extensions), *_numbered(history_guard(session), number)]
-        extensions: list[Extension] = [Borrowed((), guards)]
+        self._begun += 1
+        history = (_Numbered(each, self._begun) for each in history_guard(session))
+        extensions: list[Extension] = [Borrowed((), [*subsession_guards(session.extensions), *history])]
         if agent:
             try:
                 extensions.append(profile_in_force(self._settings, session.workspace, agent))
@@ -105,14 +108,6 @@ class Subagents(Extension):
             question.replace(verdict=verdict.replace(lifted_by=None, reason=f"asked by a subagent; {verdict.reason}"))
         )
 
-    def _take_over(self, child: Session, spending: Spending) -> None:
-        """Add a subagent's usage and refusals to the session's."""
-        spending.settle(child)
-        ours, theirs = self._session.toolbox.approvals, child.toolbox.approvals
-        ours.refused += theirs.refused
-        ours.denied |= theirs.denied
-        ours.history += theirs.history
-
 
 class _Work:
     """One turn of a subagent."""
@@ -135,7 +130,7 @@ class _Work:
                 async for event in turn:
                     self._see(event)
         except CodeletError as error:
-            why = str(self._spending.kept(error)) if isinstance(error, SpendingLimit) else str(error)
+            why = str(self._spending.limit_of_run(error)) if isinstance(error, SpendingLimit) else str(error)
         answer = self._text()
         if why:
             raise ToolError(_CUT_SHORT.format(why=why) + (_SO_FAR.format(answer=answer) if answer else ""))
@@ -185,10 +180,6 @@ class _Numbered(Guard):
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         return await self._guard.after(call.replace(id=f"{self._number}/{call.id}"), output)
-
-
-def _numbered(guards: Sequence[Guard], number: int) -> list[Guard]:
-    return [_Numbered(each, number) for each in guards]
 
 
 def _title(arguments: Arguments) -> str:
