@@ -81,11 +81,7 @@ async def run_command(
     A path such as /etc/hosts is a prompt. Raises UsageError for a word that is nearly a command, for a command that
     needs a terminal, and for one with `piped` input. A command that changes a session which is not `kept` says so.
     """
-    try:
-        found = commands_for(session).named_by(text)
-    except LookupError as error:
-        raise UsageError(str(error.args[0])) from None
-    if found is None:
+    if (found := commands_for(session).named_by(text)) is None:
         return text
     command, argument = found
     if command.prompts:

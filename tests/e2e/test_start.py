@@ -113,7 +113,7 @@ def loaded_at_the_request(codelet: Codelet, tmp_path: Path, *extra: str) -> list
 
 def test_the_prompt_needs_nothing_that_draws_turns(tmp_path: Path):
     """rich and what reads Markdown are imported behind the prompt: together they take half as long as all before it."""
-    modules = ("run", "repl", "slash_commands.command_list", "export_log", "preferences")
+    modules = ("run", "repl", "slash_commands.command_list", "export_log")
     imports = "; ".join(f"import codelet.frontends.terminal.{name}" for name in modules)
     code = f"import sys; {imports}; print(*sys.modules, sep='\\n')"
     done = run("-c", code, cwd=tmp_path, home=tmp_path, command=(sys.executable,))

@@ -53,17 +53,12 @@ class Attention:
 
     def _call(self, words: str) -> None:
         words = f"{words} ({self._name})"
-        match self._way:
-            case "bell":
-                self._send("\x07")
-            case "osc9":
-                self._send(_passed_on(f"\x1b]9;{words}\x07"))
-            case "osc777":
-                self._send(_passed_on(f"\x1b]777;notify;codelet;{words.replace(';', ',')}\x07"))
-
-
-def _passed_on(sequence: str) -> str:
-    """Wrap a sequence so that tmux passes it to the outer terminal."""
-    if not os.environ.get("TMUX"):
-        return sequence
-    return f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"
+        sequence = {
+            "bell": "\x07",
+            "osc9": f"\x1b]9;{words}\x07",
+            "osc777": f"\x1b]777;notify;codelet;{words.replace(';', ',')}\x07",
+        }.get(self._way, "")
+        if len(sequence) > 1 and os.environ.get("TMUX"):  # tmux passes it to the outer terminal
+            sequence = f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"
+        if sequence:
+            self._send(sequence)

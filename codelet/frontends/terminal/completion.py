@@ -6,19 +6,18 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.history import History, InMemoryHistory
 
 from codelet.system.git import run_git
 from codelet.system.text import clean
 
 if TYPE_CHECKING:
-    from codelet.loop.session import Session
+    from codelet.call_record import CallRecord
 
 _FILES = 20_000
 _SHOWN = 50
@@ -35,15 +34,6 @@ _COMMAND = re.compile(r"/\S*(?: \S*)?$")
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", "target"})
 
 
-Points = Callable[[str], int]
-Ranks = Callable[[str], Awaitable[Points]]
-
-
-def no_points(path: str) -> int:
-    """Score all files alike."""
-    return 0
-
-
 def wants_completion(text: str) -> bool:
     """Return whether a command or a file name ends at the cursor."""
     return bool(_COMMAND.match(text) or _MENTION.search(text))
@@ -52,19 +42,20 @@ def wants_completion(text: str) -> bool:
 class ReplCompleter(Completer):
     """Completes commands and files.
 
-    `commands` lists names, help, and first arguments. Files are those of `workspace`, read in a thread. `ranks` scores
-    files for a text: of equal matches the higher score comes first.
+    `commands` lists names, help, and first arguments. Files are those of `workspace`; of equal matches, those that the
+    calls in `records` have worked on come first.
     """
 
     def __init__(
         self,
         workspace: Path,
         commands: Callable[[], Sequence[tuple[str, str, Sequence[str]]]] = list,
-        ranks: Ranks | None = None,
+        records: Callable[[], Iterable[CallRecord]] = list,
     ) -> None:
-        self._files = FileList(workspace)
-        self._commands = commands
-        self._ranks = ranks
+        self._workspace, self._commands, self._records = workspace, commands, records
+        self._files: list[str] = []
+        self._read_at = -_FRESH_SECONDS
+        self._lock = asyncio.Lock()
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """Complete commands; files need the asynchronous method."""
@@ -87,34 +78,38 @@ class ReplCompleter(Completer):
         mention = _MENTION.search(document.text_before_cursor)
         if mention is None:
             return
-        before = document.text_before_cursor[: mention.start()]
         typed = mention[2] if mention[1] is None else mention[1]
         if _ELSEWHERE.match(typed):
-            found = await asyncio.to_thread(_entries, self._files.workspace, typed)
+            found = await asyncio.to_thread(_entries, self._workspace, typed)
         else:
-            points = no_points if self._ranks is None else await self._ranks(before)
-            found = best_matches(await self._files.read(), typed, points)
+            from codelet.context.relations import FileRelations
+
+            before, records = document.text_before_cursor[: mention.start()], list(self._records())
+            relations = await asyncio.to_thread(FileRelations, records, before, self._workspace)
+            found = _best_matches(await self._listed(), typed, relations.points)
         for path in found:
             named = path
             if mention[1] is not None or _QUOTED.search(path):  # a folder's quote stays open
                 named = f'"{path}' if path.endswith("/") else f'"{path}"'
             yield Completion(named, start_position=1 - len(mention[0]), display=clean(path))
 
+    async def _listed(self) -> list[str]:
+        """Return at most 20,000 files, relative to the workspace: from git or a bounded walk, at most seconds old."""
+        async with self._lock:
+            if time.monotonic() - self._read_at >= _FRESH_SECONDS:
+                arguments = ("-z", "--cached", "--others", "--exclude-standard", "--", ".")
+                answer = await run_git(self._workspace, "ls-files", *arguments, timeout=3.0, limit=4 << 20)
+                if answer is not None and answer.exit_code == 0:
+                    names = answer.stdout.decode("utf-8", "replace").split("\0")
+                    listed = list(dict.fromkeys(filter(None, names[:_FILES])))
+                else:
+                    listed = await asyncio.to_thread(_walk, self._workspace)
+                self._files = [path for path in listed if _NEVER.isdisjoint(path)]
+                self._read_at = time.monotonic()
+            return self._files
 
-def ranks_of(session: Session) -> Ranks:
-    """Score files by what the session has read and changed; their imports are read in a thread."""
 
-    async def ranks(typed: str) -> Points:
-        from codelet.context.relations import FileRelations
-
-        records = list(session.conversation.calls)
-        relations = await asyncio.to_thread(FileRelations, records, typed, session.workspace)
-        return relations.points
-
-    return ranks
-
-
-def best_matches(paths: Iterable[str], typed: str, points: Points = no_points) -> list[str]:
+def _best_matches(paths: Iterable[str], typed: str, points: Callable[[str], int]) -> list[str]:
     """Return the best matches: by start of name, start of path, substring, then letters in order.
 
     Of equal matches the one with more `points` comes first.
@@ -124,49 +119,11 @@ def best_matches(paths: Iterable[str], typed: str, points: Points = no_points) -
     ranked = []
     for path in paths:
         lower = path.lower()
-        name = lower.rstrip("/").rpartition("/")[2]
-        if not wanted or name.startswith(wanted):
-            rank = 0
-        elif lower.startswith(wanted):
-            rank = 1
-        elif wanted in lower:
-            rank = 2
-        elif letters.search(lower):
-            rank = 3
-        else:
-            continue
-        ranked.append((rank, -points(path), path.count("/"), len(path), path))
+        starts_name = lower.rstrip("/").rpartition("/")[2].startswith(wanted)
+        fits = (starts_name, lower.startswith(wanted), wanted in lower, letters.search(lower) is not None)
+        if True in fits:
+            ranked.append((fits.index(True), -points(path), path.count("/"), len(path), path))
     return [path for *_, path in sorted(ranked)[:_SHOWN]]
-
-
-class FileList:
-    """The files of a workspace, from git or a bounded walk; cached for a few seconds."""
-
-    def __init__(self, workspace: Path) -> None:
-        self.workspace = workspace
-        self._paths: list[str] = []
-        self._read_at = -_FRESH_SECONDS
-        self._lock = asyncio.Lock()
-
-    async def read(self) -> list[str]:
-        """Return at most 20,000 paths, relative to the workspace."""
-        async with self._lock:
-            if time.monotonic() - self._read_at >= _FRESH_SECONDS:
-                listed = await self._from_git()
-                if listed is None:
-                    listed = await asyncio.to_thread(_walk, self.workspace)
-                self._paths = [path for path in listed if _NEVER.isdisjoint(path)]
-                self._read_at = time.monotonic()
-            return self._paths
-
-    async def _from_git(self) -> list[str] | None:
-        """Return tracked and untracked files; None without git or a repository."""
-        arguments = ("-z", "--cached", "--others", "--exclude-standard", "--", ".")
-        answer = await run_git(self.workspace, "ls-files", *arguments, timeout=3.0, limit=4 << 20)
-        if answer is None or answer.exit_code != 0:
-            return None
-        names = answer.stdout.decode("utf-8", "replace").split("\0")
-        return list(dict.fromkeys(name for name in names[:_FILES] if name))
 
 
 def _entries(workspace: Path, typed: str) -> list[str]:
@@ -192,12 +149,3 @@ def _walk(workspace: Path) -> list[str]:
         if len(found) >= _FILES or time.monotonic() > end:
             break
     return found[:_FILES]
-
-
-def history(path: Path | None, expand: Callable[[str], str], complain: Callable[[str], None]) -> History:
-    """Return the history for the arrows and the search: in memory, or with the user's file."""
-    if path is None:
-        return InMemoryHistory()
-    from codelet.frontends.terminal.history_file import HistoryFile
-
-    return HistoryFile(path, expand, complain)

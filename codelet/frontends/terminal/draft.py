@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _LONG_LINES = 10
 _LONG_CHARACTERS = 1_000
+_COMPARED = 12
+"""Characters that tell a pasted line or file name from a typed one."""
 _MARKER = re.compile(r"\[pasted #(\d+), [^\]\n]{1,40}\]")
 # More would fill the screen, for example when a terminal pastes line by line.
 _MOST_QUEUED = 3
@@ -40,19 +42,26 @@ def is_plain_prompt(line: str) -> bool:
 
 
 class Pastes:
-    """The pastes of a session.
-
-    `pictures` maps names in the line to clipboard images; `lines` are entered lines with pasted parts.
-    """
+    """The pastes of a session. `pictures` maps names in the line to clipboard images."""
 
     def __init__(self) -> None:
-        self._texts: list[str] = []
         self.pictures: dict[str, bytes] = {}
-        self.lines: set[str] = set()
+        self._texts: list[str] = []
+        self._pasted: list[str] = []
 
-    def holds(self, text: str) -> bool:
-        """Return whether the text contains a pasted line."""
-        return any(line in text for line in self.lines)
+    def keep(self, text: str) -> None:
+        """Remember a text that no one typed."""
+        self._pasted.append(text)
+
+    def begins(self, text: str) -> bool:
+        """Return whether the text begins as a part of a paste."""
+        begin = text.strip()[:_COMPARED]
+        return bool(begin) and any(begin in pasted for pasted in self._pasted)
+
+    def entered(self, line: str) -> str:
+        """Return a line for sending and the history: a prompt if it begins with a pasted sign."""
+        marked = f" {line}"
+        return marked if is_plain_prompt(marked) and self.begins(line) else line
 
     def keep_picture(self, data: bytes) -> str:
         """Keep an image; return its name in the line."""
@@ -63,6 +72,7 @@ class Pastes:
     def collapse(self, text: str) -> str:
         """Return the text with normalized line ends, or a marker if it is long."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
+        self.keep(text)
         lines = text.rstrip("\n").count("\n") + 1
         if lines <= _LONG_LINES and len(text) <= _LONG_CHARACTERS:
             return text
@@ -98,8 +108,8 @@ class Draft:
     """
 
     def __init__(self, pastes: Pastes, acts: Callable[[str], bool] = lambda line: False) -> None:
-        self.queued: list[str] = []
-        self._at_end: list[str] = []
+        self.queued: list[tuple[str, bool]] = []
+        """Lines, and whether they wait for the turn's end."""
         self._acts = acts
         self._pastes = pastes
         self.leaving = False
@@ -113,13 +123,10 @@ class Draft:
 
     def enter(self, line: str, *, later: bool = False) -> None:
         """Add a line; `later` keeps it for the turn's end."""
-        waits = bool(self.queued)
-        if later:
-            self._at_end.append(line)
-        if later or self.is_over or not self._acts(line):
-            self.queued.append(line)
         if self.is_over:
-            self.sent = self.sent or not waits
+            self.sent = self.sent or not self.queued
+        if later or self.is_over or not self._acts(line):
+            self.queued.append((line, later))
 
     def leave(self) -> None:
         """Leave when the turn ends, or right after a stop if no line waits."""
@@ -130,51 +137,40 @@ class Draft:
 
     def take_back(self) -> str:
         """Remove and return the last line."""
-        line = self.queued.pop()
-        self._forget(line)
-        return line
+        return self.queued.pop()[0]
 
     def withdraw(self) -> str:
         """Remove and return all lines."""
-        everything = "\n".join(self.queued)
+        everything = "\n".join(line for line, _ in self.queued)
         self.queued, self.leaving, self.left, self.sent = [], False, False, False
-        self._at_end.clear()
         return everything
 
     def next_line(self) -> str:
         """Remove and return the first line."""
-        line = self.queued.pop(0)
         self.sent = False
-        self._forget(line)
-        return line
+        return self.queued.pop(0)[0]
 
     def for_the_model(self, is_prompt: Callable[[str], bool]) -> list[str]:
         """Remove and return the prompts for the running turn, up to the first command."""
         taken = []
-        for line in list(self.queued):
-            if line in self._at_end:
-                continue
-            if not is_prompt(line) or len(self._pastes.expand(line)) > _LONGEST_STEERING:
+        for line, waits in list(self.queued):
+            if not waits and (not is_prompt(line) or len(self._pastes.expand(line)) > _LONGEST_STEERING):
                 break
-            taken.append(line)
-            self.queued.remove(line)
+            if not waits:
+                taken.append(line)
+                self.queued.remove((line, False))
         return taken
 
     def rows(self, width: int) -> list[Text]:
         """Return the rows about waiting lines."""
         from rich.text import Text
 
-        newest = self.queued[-_MOST_QUEUED:]
         rows = []
-        for line in newest:
-            waits = "after this turn" if line in self._at_end else "queued"
-            rows.append(Text("  " + one_line(f"{waits}: {line}", width - 4), QUIET))
-        if earlier := len(self.queued) - len(newest):
-            rows.insert(0, Text(f"  queued: {earlier:,} more; esc stops the turn and gives all of it back", QUIET))
+        if earlier := len(self.queued[:-_MOST_QUEUED]):
+            rows.append(Text(f"  queued: {earlier:,} more; esc stops the turn and gives all of it back", QUIET))
+        for line, waits in self.queued[-_MOST_QUEUED:]:
+            told = f"{'after this turn' if waits else 'queued'}: {line}"
+            rows.append(Text("  " + one_line(told, width - 4), QUIET))
         if self.leaving:
             rows.append(Text("  leaving when this turn ends; esc stops it and stays", QUIET))
         return rows
-
-    def _forget(self, line: str) -> None:
-        if line in self._at_end:
-            self._at_end.remove(line)

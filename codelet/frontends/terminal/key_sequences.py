@@ -185,23 +185,17 @@ class KeyInput(Vt100Input):
     `answered` receives answers to codelet's queries; `route` returns the keys for the input line.
     """
 
-    def __init__(self, stdin: TextIO) -> None:
+    def __init__(self, stdin: TextIO, answered: Callable[[str], None] = lambda answer: None) -> None:
         super().__init__(stdin)
-        self.answered: Callable[[str], None] = lambda answer: None
         self.route: Callable[[list[KeyPress]], list[KeyPress]] = lambda presses: presses
-        self._sequences = KeySequences(self._answer)
-
-    @property
-    def rejoined(self) -> bool:
-        """Whether the last read completed a key whose ESC had been taken for the key itself."""
-        return self._sequences.rejoined
+        self.sequences = KeySequences(answered)
 
     def read_keys(self) -> list[KeyPress]:
         """Return the keys pressed since the last call."""
         data = ""
         while len(data) < _MOST_AT_ONCE and (more := self.stdin_reader.read()):
             data += more
-        for part in self._sequences.feed(data):
+        for part in self.sequences.feed(data):
             if isinstance(part, Paste):
                 self._buffer.append(KeyPress(Keys.BracketedPaste, part))
             else:
@@ -210,12 +204,9 @@ class KeyInput(Vt100Input):
 
     def flush_keys(self) -> list[KeyPress]:
         """Return ESC, if nothing followed it."""
-        self.vt100_parser.feed(self._sequences.flush())
+        self.vt100_parser.feed(self.sequences.flush())
         self.vt100_parser.flush()
         return self._taken()
-
-    def _answer(self, answer: str) -> None:
-        self.answered(answer)
 
     def _taken(self) -> list[KeyPress]:
         taken, self._buffer = self._buffer, []

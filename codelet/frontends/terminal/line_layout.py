@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 
 from prompt_toolkit.buffer import Buffer
@@ -24,6 +25,7 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from codelet.frontends.terminal.show.bottom import terminal_size
+from codelet.frontends.terminal.show.style import signs_for
 
 _MENU_ROWS = 8
 STYLE = Style.from_dict(
@@ -49,7 +51,6 @@ STYLE = Style.from_dict(
 def line_layout(
     buffer: Buffer,
     answer: Buffer,
-    sign: str,
     question: Callable[[], str],
     hidden: Condition,
     status: Callable[[], StyleAndTextTuples],
@@ -58,6 +59,7 @@ def line_layout(
 
     While `answer` has the focus it is edited after `question`. `hidden`: a question needs no input line.
     """
+    sign = signs_for(sys.stdout).prompt
     search = SearchToolbar(ignore_case=True)
     marks = [HighlightIncrementalSearchProcessor(), HighlightSelectionProcessor()]
     control = BufferControl(buffer, marks, search_buffer_control=search.control, preview_search=True)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from shutil import which
+from typing import Any
 
 from prompt_toolkit.application import get_app
-from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, Filter, completion_is_selected, emacs_mode, has_focus, vi_mode
-from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.bindings.search import start_reverse_incremental_search
 from prompt_toolkit.keys import Keys
 
-from codelet.frontends.terminal.draft import Pastes, is_plain_prompt
+from codelet.errors import UsageError
+from codelet.frontends.terminal.draft import Pastes
+from codelet.settings import Settings
 from codelet.system.process.start import supplied_by
 
-_ALT_SECONDS, _CHORD_SECONDS = 0.1, 2.0
-_Handler = Callable[[KeyPressEvent], None]
+_Handler = Callable[[KeyPressEvent], Any]
 _EDITING = has_focus(DEFAULT_BUFFER)
 ANSWER = "answer"
 """The name of the buffer for a written answer."""
@@ -29,137 +31,124 @@ _TWICE_SECONDS = 1.0
 """Two ESCs within this time are one command."""
 
 
-class LineOrigin:
-    """Follows the buffer: was its first character typed, is any of it pasted.
-
-    Text from undo, the kill ring or the history is what it was when it was last in the buffer.
-    """
-
-    def __init__(self, pastes: Pastes) -> None:
-        self._pastes = pastes
-        self._typed = self._before = self._pasted = self._pasting = False
-        self._text = ""
-        self._left: dict[str, bool] = {}
-
-    def follow(self, buffer: Buffer) -> None:
-        buffer.on_text_changed += self._changed
-        buffer.on_text_insert += self._inserted
-
-    def begin(self, text: str) -> None:
-        """Start with a text from codelet."""
-        self._typed, self._pasted = bool(text), self._pastes.holds(text)
-        self._text, self._left = text, {}
-
-    def paste(self, buffer: Buffer, text: str) -> None:
-        """Insert pasted text."""
-        is_first = not buffer.cursor_position
-        self._pasted = self._pasting = True
-        try:
-            buffer.insert_text(text)
-        finally:
-            self._pasting = False
-        self._typed = self._before and not is_first
-
-    def edited(self) -> None:
-        """The line was in the user's editor, where a paste looks like typing."""
-        self._pasted = True
-
-    def entered(self) -> str:
-        """Return the line for sending and the history: a prompt if its first character was pasted."""
-        if self._pasted or self._pastes.holds(self._text):
-            self._pastes.lines.add(self._text.strip())
-        marked = f" {self._text}"
-        return self._text if self._typed or not is_plain_prompt(marked) else marked
-
-    def _changed(self, buffer: Buffer) -> None:
-        self._left[self._text] = self._before = self._typed
-        if buffer.text in self._left:
-            self._typed = self._left[buffer.text]
-        elif buffer.text in buffer.history.get_strings():
-            self._typed = True
-        elif buffer.text[:1] != self._text[:1]:
-            self._typed = False
-        self._text = buffer.text
-
-    def _inserted(self, buffer: Buffer) -> None:
-        if not self._pasting:
-            self._typed = self._before or buffer.cursor_position == 1
-
-
-def prompt_bindings(
-    pastes: Pastes,
-    origin: LineOrigin,
-    actions: Mapping[str, Callable[[], None]],
-    is_busy: Condition,
-    can_take_back: Condition,
-    own: Iterable[tuple[str, tuple[str, ...]]] = (),
-) -> KeyBindings:
-    """Return the bindings; `own` are the user's and override others.
+class PromptBindings(KeyBindings):
+    """The bindings; `own` are the user's and override others.
 
     `is_busy`: no prompt is being read, as during a turn. `can_take_back`: Up takes back a waiting line.
     """
-    bindings = KeyBindings()
 
-    def does(name: str) -> _Handler:
-        return lambda event: actions[name]()
+    def __init__(
+        self,
+        pastes: Pastes,
+        actions: Mapping[str, Callable[[], object]],
+        is_busy: Condition,
+        can_take_back: Filter,
+        own: Iterable[tuple[str, tuple[str, ...]]] = (),
+    ) -> None:
+        super().__init__()
+        self._pastes, self._actions, self._is_busy = pastes, actions, is_busy
+        self._escaped_at = float("-inf")
+        is_empty = Condition(lambda: not get_app().current_buffer.text)
+        self._goes_back = is_empty & ~is_busy
+        handlers: dict[str, _Handler] = {name: self._does(action) for name, action in actions.items()}
+        handlers |= {
+            "send": self._send, "newline": _new_line, "later": self._later,
+            "search": start_reverse_incremental_search.call,
+        }  # fmt: skip
+        anywhere = _EDITING | has_focus(ANSWER)
+        for keys, where, handler in (
+            ("enter", _EDITING & ~completion_is_selected, self._send),
+            ("enter", _EDITING & completion_is_selected, self._complete),
+            ("enter", has_focus(ANSWER), handlers["answer"]),
+            ("escape enter", _EDITING, self._later),
+            ("c-j", _EDITING, _new_line),
+            ("up", _EDITING & can_take_back, handlers["back"]),
+            ("c-d", _EDITING & is_empty, handlers["leave"]),
+            ("c-c", anywhere, handlers["stop"]),
+            ("<sigint>", anywhere, handlers["stop"]),
+            ("c-z", anywhere, handlers["suspend"]),
+            ("s-tab", _EDITING, handlers["mode"]),
+            ("c-o", _EDITING, handlers["whole"]),
+            ("c-x c-e", _EDITING, handlers["editor"]),
+            ("c-v", _EDITING, handlers["picture"]),
+            ("<bracketed-paste>", _EDITING, self._paste),
+            ("escape", _EDITING & self._goes_back & ~vi_mode, self._go_back),
+            ("escape <any>", emacs_mode, self._alt),
+        ):
+            self.add(*keys.split(), filter=where)(handler)
+        for action, sequence in own:
+            self.add(*sequence, filter=_EDITING, eager=len(sequence) == 1)(handlers[action])
 
-    is_empty = Condition(lambda: not get_app().current_buffer.text)
-    _bind_escape(bindings, actions["send"], is_empty & ~is_busy)
-    _bind_pasting(bindings, pastes, origin, actions["picture"])
-    send, later = _bind_sending(bindings, actions, is_busy)
-    bindings.add("enter", filter=has_focus(ANSWER))(does("answer"))
-    bindings.add("up", filter=_EDITING & can_take_back)(does("back"))
-    bindings.add("c-d", filter=_EDITING & is_empty)(does("leave"))
-    for name, key in (("stop", "c-c"), ("stop", "<sigint>"), ("suspend", "c-z")):
-        bindings.add(key, filter=_EDITING | has_focus(ANSWER))(does(name))
-    for name, key in (("mode", "s-tab"), ("whole", "c-o"), ("editor", "c-x c-e")):
-        bindings.add(*key.split(), filter=_EDITING)(does(name))
-    handlers: dict[str, _Handler] = {
-        "send": send,
-        "newline": _new_line,
-        "later": later,
-        "stop": does("stop"),
-        "mode": does("mode"),
-        "search": start_reverse_incremental_search.call,
-        "editor": does("editor"),
-    }
-    for action, keys in own:
-        bindings.add(*keys, filter=_EDITING, eager=len(keys) == 1)(handlers[action])
-    return bindings
+    @staticmethod
+    def _does(action: Callable[[], object]) -> _Handler:
+        return lambda event: action()
 
-
-def _bind_sending(
-    bindings: KeyBindings, actions: Mapping[str, Callable[[], None]], is_busy: Condition
-) -> tuple[_Handler, _Handler]:
-    """Bind Enter: send, or accept a completion. After ESC it starts a new line, or sends when the turn ends.
-
-    Returns the handlers for sending now and later.
-    """
-
-    def send(event: KeyPressEvent) -> None:
+    def _send(self, event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if buffer.document.text_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
         elif buffer.text.strip():
-            actions["send"]()
+            self._actions["send"]()
 
-    def later(event: KeyPressEvent) -> None:
-        if not is_busy():
+    def _later(self, event: KeyPressEvent) -> None:
+        """Start a new line, or during a turn send when it ends."""
+        if not self._is_busy():
             event.current_buffer.insert_text("\n")
         elif event.current_buffer.text.strip():
-            actions["later"]()
+            self._actions["later"]()
 
-    def complete(event: KeyPressEvent) -> None:
+    def _complete(self, event: KeyPressEvent) -> None:
+        """Accept a completion; a command is sent, too."""
         event.current_buffer.complete_state = None
         if event.current_buffer.text.startswith("/"):
-            send(event)
+            self._send(event)
 
-    bindings.add("enter", filter=_EDITING & ~completion_is_selected)(send)
-    bindings.add("enter", filter=_EDITING & completion_is_selected)(complete)
-    bindings.add("escape", "enter", filter=_EDITING)(later)
-    bindings.add("c-j", filter=_EDITING)(_new_line)
-    return send, later
+    def _paste(self, event: KeyPressEvent) -> None:
+        """Insert pasted text, or the path of a dropped file."""
+        from codelet.context.attachments import dropped_picture
+
+        if event.data:
+            event.current_buffer.insert_text(dropped_picture(event.data) or self._pastes.collapse(event.data))
+        else:  # some terminals send this for an image
+            self._actions["picture"]()
+
+    def _go_back(self, event: KeyPressEvent) -> None:
+        """Handle ESC twice on an empty line: /rewind. vi mode has its own ESC."""
+        before, self._escaped_at = self._escaped_at, time.monotonic()
+        if self._escaped_at - before < _TWICE_SECONDS:
+            event.current_buffer.text = "/rewind"
+            self._actions["send"]()
+
+    def _alt(self, event: KeyPressEvent) -> None:
+        """Handle ESC before an unbound key: Alt, which types nothing."""
+        press = event.key_sequence[-1]
+        if len(press.key) > 1:  # not a character
+            if press.key == Keys.Escape and self._goes_back():
+                self._escaped_at = time.monotonic()
+            event.key_processor.feed(press, first=True)
+
+
+def _new_line(event: KeyPressEvent) -> None:
+    event.current_buffer.insert_text("\n")
+
+
+def bindings_of(settings: Settings) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the user's actions and key sequences, such as `c-x c-e`, `a-enter` (Esc Enter), or `f5`.
+
+    Raises UsageError for an unknown key.
+    """
+    found = []
+    for action, key in ((action, key) for action, keys in settings.keys for key in keys):
+        added, spelled = KeyBindings(), re.sub(r"\ba-(?=\S)", "escape ", key)
+        try:
+            added.add(*spelled.split())(_new_line)
+        except ValueError:
+            raise UsageError(
+                f"keys.{action}: there is no key {key!r}; keys are written like c-s, a-enter, f5, s-tab"
+            ) from None
+        found.append((action, tuple(getattr(each, "value", each) for each in added.bindings[0].keys)))
+    return found
 
 
 def why_no_editor(workspace: Path) -> str:
@@ -174,55 +163,3 @@ def why_no_editor(workspace: Path) -> str:
                 return ""
             return f"{variable} names {found}, which this folder could supply: give the path of a program outside it"
     return ""
-
-
-def _bind_pasting(bindings: KeyBindings, pastes: Pastes, origin: LineOrigin, paste_picture: Callable[[], None]) -> None:
-    """Bind pastes (text, or the path of a dropped file) and Ctrl-V (an image)."""
-
-    @bindings.add(Keys.BracketedPaste, filter=_EDITING)
-    def _paste(event: KeyPressEvent) -> None:
-        if not event.data:  # some terminals send this for an image
-            paste_picture()
-            return
-        from codelet.context.attachments import dropped_picture
-
-        if dropped := dropped_picture(event.data):
-            event.current_buffer.insert_text(dropped)
-        else:
-            origin.paste(event.current_buffer, pastes.collapse(event.data))
-
-    @bindings.add("c-v", filter=_EDITING)
-    def _picture(event: KeyPressEvent) -> None:
-        paste_picture()
-
-
-def _bind_escape(bindings: KeyBindings, send: Callable[[], None], goes_back: Filter) -> None:
-    """Bind ESC twice on an empty line to /rewind; ESC before an unbound key is Alt and types nothing.
-
-    vi mode has its own ESC.
-    """
-    pressed = [float("-inf")]
-
-    @bindings.add("escape", filter=_EDITING & goes_back & ~vi_mode)
-    def _go_back(event: KeyPressEvent) -> None:
-        before, pressed[0] = pressed[0], time.monotonic()
-        if pressed[0] - before < _TWICE_SECONDS:
-            event.current_buffer.text = "/rewind"
-            send()
-
-    @bindings.add("escape", Keys.Any, filter=emacs_mode)
-    def _alt(event: KeyPressEvent) -> None:
-        press = event.key_sequence[-1]
-        if len(press.key) > 1:  # not a character
-            if press.key == Keys.Escape and goes_back():
-                pressed[0] = time.monotonic()
-            event.key_processor.feed(press, first=True)
-
-
-def _new_line(event: KeyPressEvent) -> None:
-    event.current_buffer.insert_text("\n")
-
-
-def chord_seconds(pressed: list[KeyPress]) -> float:
-    """Return how long a chord waits for its next key. After ESC it is short: terminals send Alt in one piece."""
-    return _ALT_SECONDS if pressed and pressed[0].key == Keys.Escape else _CHORD_SECONDS

@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +21,22 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER, EditingMode
 from prompt_toolkit.filters import Condition, has_focus, is_searching, vi_insert_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.key_binding.key_processor import KeyProcessor
 from prompt_toolkit.keys import Keys
 
 from codelet.errors import EXIT_DONE, EXIT_INTERRUPT
-from codelet.frontends.terminal.completion import ReplCompleter, history, wants_completion
+from codelet.frontends.terminal.completion import ReplCompleter, wants_completion
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.key_sequences import FLUSH_SECONDS, KeyInput, escape_seconds
 from codelet.frontends.terminal.line_layout import STYLE, color_depth, line_layout
-from codelet.frontends.terminal.preferences import Preferences
-from codelet.frontends.terminal.prompt_keys import ANSWER, LineOrigin, chord_seconds, prompt_bindings
+from codelet.frontends.terminal.prompt_keys import ANSWER, PromptBindings, bindings_of, why_no_editor
 from codelet.frontends.terminal.show.bottom import Bottom, SessionApplication
+from codelet.settings import Settings
 
 _LEAVE_SECONDS = 2.0
+_ALT_SECONDS, _CHORD_SECONDS = 0.1, 2.0
 _NOT_TYPED = (Keys.ControlC, Keys.ControlO, Keys.ControlZ, Keys.BackTab)
 Asked = Callable[[KeyPress], list[KeyPress]]
 """Handles a key while a question is open; returns keys for the line."""
@@ -70,12 +73,11 @@ class PromptLine:
         status: Callable[[], str],
         cycle_mode: Callable[[], None],
         show_whole: Callable[[], Coroutine[None, None, None]],
-        sign: str,
-        preferences: Preferences,
-        complain: Callable[[str], None],
-        fail: Callable[[str], None],
+        history: History,
+        settings: Settings,
+        colours: Callable[[], bool],
     ) -> None:
-        self._fail, self._sign = fail, sign
+        self._colours = colours
         self._source, self._pastes, self._draft, self._workspace = source, pastes, draft, workspace
         self._status, self._cycle_mode, self._show_whole = status, cycle_mode, show_whole
         self.pausing: Callable[[bool], None] = lambda paused: None
@@ -88,23 +90,21 @@ class PromptLine:
         self.bottom = Bottom()
         self._lay_out_question: Callable[[], None] = lambda: None
         source.route = self._route
-        self._origin = LineOrigin(pastes)
         self._buffer = Buffer(
             name=DEFAULT_BUFFER,
             multiline=True,
             completer=completer,
-            complete_while_typing=Condition(self._completing),
-            history=history(preferences.history, pastes.expand, complain),
+            complete_while_typing=Condition(lambda: wants_completion(self._buffer.document.text_before_cursor)),
+            history=history,
             tempfile_suffix=".md",
         )
         self._answer = Buffer(name=ANSWER)
-        self._app = self._application(preferences)
-        self._origin.follow(self._buffer)
+        self._app = self._application(settings)
         self._buffer.on_text_insert += lambda _: setattr(self, "_warning", "")  # it is read by then
         self._answer.on_text_changed += lambda _: self._lay_out_question()
 
-    def _application(self, preferences: Preferences) -> SessionApplication:
-        actions: dict[str, Callable[[], None]] = {
+    def _application(self, settings: Settings) -> SessionApplication:
+        actions: dict[str, Callable[[], object]] = {
             "send": self._send,
             "later": lambda: self._send(later=True),
             "stop": self._interrupted,
@@ -114,32 +114,23 @@ class PromptLine:
             "leave": self._leave,
             "suspend": lambda: self._beside(self._suspend()),
             "back": self._take_back,
-            "answer": lambda: self._answered(KeyPress(Keys.ControlM)),
+            "answer": lambda: self._asked is not None and self._asked(KeyPress(Keys.ControlM)),
             "editor": lambda: self._beside(self._edit()),
         }
-        can_take_back = Condition(lambda: not self._buffer.text and bool(self._draft.queued) and not self._is_reading)
-        bindings = prompt_bindings(
-            self._pastes,
-            self._origin,
-            actions,
-            Condition(lambda: not self._is_reading),
-            can_take_back,
-            preferences.keys,
-        )
+        is_busy = Condition(lambda: not self._is_reading)
+        can_take_back = Condition(lambda: not self._buffer.text and bool(self._draft.queued)) & is_busy
+        bindings = PromptBindings(self._pastes, actions, is_busy, can_take_back, bindings_of(settings))
         hidden = Condition(lambda: self._asked is not None and not self._buffer.text)
-        is_vi = preferences.edit_mode == "vi"
-        self._colours = preferences.theme != "plain"
+        is_vi = settings.edit_mode == "vi"
         options: dict[str, Any] = {
-            "layout": line_layout(
-                self._buffer, self._answer, self._sign, lambda: self._question, hidden, self._status_row
-            ),
+            "layout": line_layout(self._buffer, self._answer, lambda: self._question, hidden, self._status_row),
             "input": self._source,
             "key_bindings": bindings,
             "editing_mode": EditingMode.VI if is_vi else EditingMode.EMACS,
             "cursor": ModalCursorShapeConfig() if is_vi else None,
             "style": STYLE,
             "include_default_pygments_style": False,
-            "color_depth": lambda: color_depth(self._colours),
+            "color_depth": lambda: color_depth(self._colours()),
             "erase_when_done": True,
             "reverse_vi_search_direction": True,
         }
@@ -147,8 +138,13 @@ class PromptLine:
         self.bottom.stream.gone = self._gone
         self.bottom.lay_out = lambda: self.lay_out() if self._asked is None else self._lay_out_question()
         app.ttimeoutlen = FLUSH_SECONDS
-        app.key_processor.after_key_press += lambda keys: setattr(app, "timeoutlen", chord_seconds(keys.key_buffer))
+        app.key_processor.after_key_press += self._set_patience
         return app
+
+    def _set_patience(self, keys: KeyProcessor) -> None:
+        """Set how long a chord waits for its next key. After ESC it is short: terminals send Alt in one piece."""
+        is_alt = bool(keys.key_buffer) and keys.key_buffer[0].key == Keys.Escape
+        self._app.timeoutlen = _ALT_SECONDS if is_alt else _CHORD_SECONDS
 
     async def read(self, default: str = "") -> str:
         """Return the next prompt, with paste markers. Raises EOFError to leave, with `exit_status` set.
@@ -160,7 +156,7 @@ class PromptLine:
             self._remembered = False
             self._buffer.reset(self._buffer.document)
         if default:
-            typed = f"\n{self._origin.entered()}" if self._buffer.text else ""
+            typed = f"\n{self._pastes.entered(self._buffer.text)}" if self._buffer.text else ""
             self._put(default + typed)
         self._reading = asyncio.get_running_loop().create_future()
         if default and self._app.is_running:
@@ -214,9 +210,6 @@ class PromptLine:
         """Redraw if the status row has changed."""
         if self._app.is_running and self._row() != self._shown:
             self._app.invalidate()
-
-    def use_colours(self, colours: bool) -> None:
-        self._colours = colours
 
     def remember(self, text: str) -> None:
         """Add a line from elsewhere to the history."""
@@ -275,21 +268,17 @@ class PromptLine:
             async with in_terminal():
                 self.bottom.stream.writer.finish()
                 self.bottom.resized = resized
-                if not raw:
+                with self._source.raw_mode() if raw else nullcontext():
                     yield
-                else:
-                    with self._source.raw_mode():
-                        yield
         finally:
             self.bottom.hold(False)
 
     def _put(self, text: str) -> None:
-        self._origin.begin(text)
         self._buffer.reset(Document(text))
 
     def _send(self, *, later: bool = False) -> None:
         """Handle Enter: return the line from `read`, or add it to the draft."""
-        text = self._origin.entered()
+        text = self._pastes.entered(self._buffer.text)
         if self._is_reading:
             self._buffer.text = text
             self._buffer.append_to_history()
@@ -326,13 +315,13 @@ class PromptLine:
     def _interrupted(self) -> None:
         """Handle Ctrl-C: stop a turn or clear the line; twice on an empty line, leave."""
         if self._asked is not None:
-            self._answered(KeyPress(Keys.ControlC))
+            self._asked(KeyPress(Keys.ControlC))
             return
         if not self._is_reading:
             self._escaped()
             return
         if self._buffer.text:
-            self._buffer.text = self._origin.entered()
+            self._buffer.text = self._pastes.entered(self._buffer.text)
             self._buffer.append_to_history()
             self._put("")
             return
@@ -352,12 +341,13 @@ class PromptLine:
         """
         if self._escape is not None and presses:
             self._escape.cancel()
-            if self._source.rejoined:
+            if self._source.sequences.rejoined:
                 self._escape = None
                 self.pausing(False)
             else:
                 self._escaped()
-        if presses and all(press.key == Keys.Escape for press in presses) and self._takes_escape():
+        is_heard = not self._is_reading and not is_searching() and not vi_insert_mode()
+        if presses and all(press.key == Keys.Escape for press in presses) and (self._asked is not None or is_heard):
             if self._escape is None:
                 wait = escape_seconds() - FLUSH_SECONDS
                 self._escape = asyncio.get_running_loop().call_later(wait, self._escaped)
@@ -378,12 +368,6 @@ class PromptLine:
                 self.typed_at = time.monotonic()
         return presses
 
-    def _takes_escape(self) -> bool:
-        """Return whether ESC is for a question or stops the turn."""
-        if self._asked is not None:
-            return True
-        return not self._is_reading and not is_searching() and not vi_insert_mode()
-
     def _escaped(self) -> None:
         self._escape = None
         if self._asked is not None:
@@ -392,10 +376,6 @@ class PromptLine:
             self.stop()
         else:
             self._stop_wanted = not self._is_reading
-
-    def _answered(self, press: KeyPress) -> None:
-        if self._asked is not None:
-            self._asked(press)
 
     def _beside(self, work: Coroutine[None, None, None]) -> None:
         """Run one task alongside."""
@@ -411,16 +391,15 @@ class PromptLine:
 
     async def _edit(self) -> None:
         """Edit the line in the user's editor."""
-        from codelet.frontends.terminal.prompt_keys import why_no_editor
-
         if refusal := why_no_editor(self._workspace):
-            self._fail(refusal)
+            self._warning = refusal
+            self.refresh()
             return
-        self._origin.edited()
-        self._buffer.text = self._pastes.expand(self._buffer.text)
+        self._buffer.text = before = self._pastes.expand(self._buffer.text)
         self.bottom.hold(True)
         try:
             await self._buffer.open_in_editor()
+            self._pastes.keep(self._buffer.text.removeprefix(before))  # a paste looks like typing there
         finally:
             self.bottom.hold(False)
 
@@ -447,6 +426,3 @@ class PromptLine:
         if self._warning:
             return "class:status.warn", f"  {self._warning}"
         return "", self._status()
-
-    def _completing(self) -> bool:
-        return wants_completion(self._buffer.document.text_before_cursor)

@@ -28,6 +28,7 @@ _LONGEST_WORD = 44
 _LONGEST_RULE = 200
 _WORD_HEAD, _WORD_TAIL = 24, 16
 _MOST_REASON_ROWS = 4
+_MOST_ROWS = 20
 _UNKNOWN = " is not known to be read-only"
 _SIGNS = ("+", "-", " ")
 """The first characters of a diff's lines."""
@@ -59,9 +60,10 @@ def head_rows(question: Question, renderer: Renderer, note: str = "", number: in
         head.append(" (CRLF)")
     if (of := number + question.following) > 1:
         head.append(f"  ({number} of {of})", QUIET)
-    if note:
-        return wrap(Text.assemble(_shortened(head, renderer.width), (f" {note}", WARN)), renderer.width)
-    return wrap(head, renderer.width)
+    most = renderer.width + renderer.width // 2
+    if note and head.cell_len > most:
+        head = Text.assemble(head[: most // 2], "⟨…⟩", head[-most // 3 :])
+    return wrap(Text.assemble(head, (f" {note}" if note else "", WARN)), renderer.width)
 
 
 def body_rows(question: Question, renderer: Renderer) -> list[Text]:
@@ -105,38 +107,37 @@ def where_rows(question: Question, renderer: Renderer) -> list[Text]:
 
 
 def reason_rows(question: Question, renderer: Renderer, room: int | None = None) -> list[Text]:
-    """Why it is asked: each part that may change something, with its reason; at most `room` rows."""
-    width, signs = renderer.width, renderer.signs
+    """Why it is asked: each part that may change something, with its reason.
+
+    `room` is given if the question's text is not in sight: at most so many rows, which show the parts themselves.
+    """
+    width, more = renderer.width, renderer.signs.more
     warnings = confusables(question.shown)
     if question.verdict.person_may:
         warnings.insert(0, "this can permanently overwrite what others pushed")
     if _looks_unchanged(question.shown):
         warnings.insert(0, "a change is invisible: spaces, line endings or look-alike letters")
-    if room is not None and len(warnings) > _MOST_WARNINGS:
+    if len(warnings) > _MOST_WARNINGS:
         warnings = [*warnings[:_MOST_WARNINGS], f"{len(warnings) - _MOST_WARNINGS} more words look like other words"]
-    if room is not None:  # a word may be as long as it likes: it must not push the parts off the screen
-        warnings = [" ".join(map(_elided, warning.split())) for warning in warnings]
-    warned = [wrap_indented(Text(f"{signs.failed} {clean(warning)}", WARN), width, "  ") for warning in warnings]
-    rows = [row for each in warned for row in (each if room is None else each[:_MOST_WARNING_ROWS])]
+    rows = []
+    for warning in warnings:  # a word may be as long as it likes: it must not push the parts off the screen
+        words = clean(" ".join(map(_elided, warning.split())))
+        rows += wrap_indented(Text(f"{renderer.signs.failed} {words}", WARN), width, "  ")[:_MOST_WARNING_ROWS]
     parts = _parts(question)
     if len(parts) <= 1:
         words = _on_line(_why(question))
-        reason = wrap_indented(Text(f"why: {words}", QUIET), width, "  ") if words else []
-        if room is not None:
-            reason = _at_most(reason, Text(f"  {signs.more}", QUIET))
-        if room is None or not parts or not parts[0][0]:
-            return [*rows, *reason]
-        return [*rows, *reason, _part_row(*parts[0], width, signs.more)]
+        rows += _at_most(wrap_indented(Text(f"why: {words}", QUIET), width, "  ") if words else [], more)
+        in_sight = room is None or not parts or not parts[0][0]
+        return rows if in_sight else [*rows, _part_row(*parts[0], width, more)]
     note = question.verdict.reason.partition(" more)")[2]
     why = Text(f"why: {len(parts)} parts may change something{_on_line(note)}", QUIET)
     rows += wrap_indented(why, width, "  ")
-    most = len(parts) if room is None else max(1, room - len(rows) - _MOST_REASON_ROWS)
+    most = max(1, (_MOST_ROWS if room is None else room) - len(rows) - _MOST_REASON_ROWS)
     shown = parts if len(parts) <= most + _MOST_REASON_ROWS else parts[:most]
-    rows += [_part_row(text, reason, width, signs.more) for text, reason in shown]
+    rows += [_part_row(text, reason, width, more) for text, reason in shown]
     if rest := parts[len(shown) :]:
         names = ", ".join(dict.fromkeys(_elided(text.split(" ", 1)[0]) or reason for text, reason in rest))
-        named = wrap_indented(Text(f"and {len(rest)} more: {names}", WARN), width, "    ")
-        rows += _at_most(named, Text(f"    {signs.more}"))
+        rows += _at_most(wrap_indented(Text(f"and {len(rest)} more: {names}", WARN), width, "    "), more)
     return rows
 
 
@@ -168,8 +169,10 @@ def _why(question: Question) -> str:
     return f"it{reason.removeprefix(place)}" if is_named else reason
 
 
-def _at_most(rows: list[Text], more: Text) -> list[Text]:
-    return rows if len(rows) <= _MOST_REASON_ROWS else [*rows[: _MOST_REASON_ROWS - 1], more]
+def _at_most(rows: list[Text], more: str) -> list[Text]:
+    if len(rows) <= _MOST_REASON_ROWS:
+        return rows
+    return [*rows[: _MOST_REASON_ROWS - 1], Text(f"    {more}", rows[0].style)]
 
 
 def _parts(question: Question) -> list[tuple[str, str]]:
@@ -197,14 +200,6 @@ def _on_line(text: str) -> str:
 def _elided(word: str) -> str:
     """Shorten a long word to its start and end, so that the next one stays on the line."""
     return word if len(word) <= _LONGEST_WORD else f"{word[:_WORD_HEAD]}⟨…⟩{word[-_WORD_TAIL:]}"
-
-
-def _shortened(head: Text, width: int) -> Text:
-    """Shorten the head to a line and a half, from the middle."""
-    most = width + width // 2
-    if head.cell_len <= most:
-        return head
-    return Text.assemble(head[: most // 2], "⟨…⟩", head[-most // 3 :])
 
 
 def _hanging(row: Text, width: int, indent: str) -> list[Text]:
@@ -294,15 +289,11 @@ def choices_for(question: Question) -> list[AnswerChoice]:
     choices = [AnswerChoice("y", "Yes", "yes")]
     again = "Yes, and don't ask again this session for"
     if (rule := offered_rule(question)) is not None:
-        choices.append(AnswerChoice("a", f"{again} {rule}{_example(rule)}", "always"))
+        inner = rule.partition("(")[2].removesuffix(")")
+        example = f", such as {inner.replace('**', 'any/file').replace('*', 'anything')}" if "*" in inner else ""
+        choices.append(AnswerChoice("a", f"{again} {rule}{example}", "always"))
     elif verdict.exactly is not None:
         choices.append(AnswerChoice("a", f"{again} exactly this command", "always"))
     if verdict.lifted_by is not None:
         choices.append(AnswerChoice("shift-tab", f"Yes, and accept all edits from here ({verdict.lifted_by})", "mode"))
     return [*choices, AnswerChoice("n", "No, and say why", "no"), AnswerChoice("esc", "No, and stop the turn", "stop")]
-
-
-def _example(rule: str) -> str:
-    """An example of what a rule with a wildcard allows."""
-    inner = rule.partition("(")[2].removesuffix(")")
-    return f", such as {inner.replace('**', 'any/file').replace('*', 'anything')}" if "*" in inner else ""

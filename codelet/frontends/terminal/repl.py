@@ -9,35 +9,37 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT, UsageError
+from prompt_toolkit.history import History, InMemoryHistory
+
+from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT, CodeletError, UsageError
 from codelet.events import Event
 from codelet.frontends.terminal.attention import Attention
-from codelet.frontends.terminal.completion import ReplCompleter, ranks_of
+from codelet.frontends.terminal.completion import ReplCompleter
 from codelet.frontends.terminal.draft import Draft, Pastes, as_prompt, is_plain_prompt
 from codelet.frontends.terminal.export_log import ExportLog
-from codelet.frontends.terminal.ground import GroundQuestion
 from codelet.frontends.terminal.key_sequences import KeyInput
-from codelet.frontends.terminal.preferences import Preferences
 from codelet.frontends.terminal.prompt_line import PromptLine
-from codelet.frontends.terminal.screen import TerminalScreen
+from codelet.frontends.terminal.screen import TerminalScreen, styled
 from codelet.frontends.terminal.show.style import writable
 from codelet.frontends.terminal.slash_commands.forks import Forks, RewoundFiles
 from codelet.frontends.terminal.slash_commands.slash_command import Commands, run_if_command
+from codelet.frontends.terminal.slash_commands.this_session import confinement, next_mode
 from codelet.frontends.terminal.status_row import StatusRow, greeting
 from codelet.loop.session import Session
 from codelet.opening import mentioned, unfinished
 from codelet.providers.protocol import Effort, Provider
 from codelet.safety.verdict import Answer, Question
 from codelet.setting_kinds import ThemeName
+from codelet.settings import Settings
 from codelet.system.text import clean
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
-    from codelet.frontends.terminal.user_shell import UserShell
     from codelet.providers.choice.known import KnownModel
     from codelet.review.findings import Report
 
@@ -64,19 +66,19 @@ class Repl:
         open_model: Callable[[str, Effort | None], Provider],
         log: ExportLog,
         first: str | None = None,
-        preferences: Preferences | None = None,
+        settings: Settings | None = None,
         models: Callable[[str], Awaitable[Sequence[KnownModel]]] | None = None,
         *,
         debug: bool = False,
     ) -> None:
-        own = self._preferences = preferences or Preferences()
+        own = settings or Settings()
         self.session = session
         self.commands = commands
         self.log = log
         self.open_model = open_model
         self.screen = TerminalScreen(own.theme, debug=debug)
         self.exit_status: int | None = None
-        self.can_resume = log.unfinished
+        self.can_resume = log.carried is not None and unfinished(session)
         self.prefill = ""
         self.review: Report | None = None
         self._first, self._models = first, models
@@ -86,25 +88,35 @@ class Repl:
         self._main: asyncio.Task[object] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._status = StatusRow(session, self.screen.signs, self.attached)
-        self._input = KeyInput(sys.stdin)
+        self._input = KeyInput(sys.stdin, self.screen.answered)
         self.prompt_line = PromptLine(
             self._input,
             self.pastes,
             self.draft,
             workspace=session.workspace,
-            completer=ReplCompleter(session.workspace, self._command_words, ranks_of(session)),
+            completer=ReplCompleter(
+                session.workspace,
+                lambda: [(each.name, each.help, each.words) for each in commands.listed],
+                lambda: session.conversation.calls,
+            ),
             status=self._status_row,
             cycle_mode=self._cycle_mode,
             show_whole=self._show_whole,
-            sign=self.screen.signs.prompt,
-            preferences=own,
-            complain=session.notices.say,
-            fail=self.screen.fail,
+            history=self._history(own.history),
+            settings=own,
+            colours=lambda: self.screen.theme != "plain",
         )
         self.prompt_line.hung_up, self.prompt_line.parting = self._hung_up, self._parting
         self.screen.bottom, self.screen.lent = self.prompt_line.bottom, self.prompt_line.lent
         self.attention = Attention(own.notify, title=own.title, workspace=session.workspace, send=self.screen.send)
-        self._ground = GroundQuestion(self._input, lambda ground: self.screen.set_look(ground=ground))
+
+    def _history(self, path: str | None) -> History:
+        """The history for the arrows and the search: in memory, or with the user's file."""
+        if path is None:
+            return InMemoryHistory()
+        from codelet.frontends.terminal.history_file import HistoryFile
+
+        return HistoryFile(Path(path).expanduser(), self.pastes.expand, self.session.notices.say)
 
     @cached_property
     def view(self) -> TurnView:
@@ -126,8 +138,11 @@ class Repl:
                 while self.exit_status is None:
                     text = await self._next()
                     if text is not None and self.exit_status is None:
-                        if (events := await self._evaluate(text)) is not None:
-                            await self.turn(events)
+                        try:
+                            if (events := await self._evaluate(text)) is not None:
+                                await self.turn(events)
+                        except CodeletError as error:
+                            self.screen.fail(str(error))
                         self._part()
                 if self.exit_status == EXIT_DONE and self._parting():
                     self.screen.note(_SAVE_THE_NEXT)
@@ -153,68 +168,77 @@ class Repl:
 
         That prompt may come from a file, so all but a /command goes to the model.
         """
-        self._greet()
-        self._ground.ask(self.screen.theme)
+        rows = greeting(self.session, shutil.get_terminal_size().columns, self.screen.signs)
+        sys.stdout.write(writable("".join(f"{row}\n" for row in rows), sys.stdout))
+        sys.stdout.flush()
+        self.screen.ask_ground()
         self.attention.begin()
         self.prompt_line.start()
         self._begin_task(self._status.read_branch())
         self._begin_task(asyncio.to_thread(_import_later)).add_done_callback(self._imported)
-        if self.log.welcome:
-            await self.show_resumed(self.log.welcome)
+        if self.log.carried is not None:
+            await self.show_resumed(self.log.export.welcome)
             self._part()
         if (text := self._first) is None:
             return
-        self._echo(text)
-        self.pastes.lines.add(text.strip())
+        self.screen.renderer.say_prompt(text)
+        self.pastes.keep(text)
         self.prompt_line.remember(as_prompt(text))
-        if not await run_if_command(self, self.commands, text):
-            await self.ask_model(text)
+        try:
+            if not await run_if_command(self, self.commands, text):
+                await self.ask_model(text)
+        except CodeletError as error:
+            self.screen.fail(str(error))
         self._part()
 
     def _parting(self) -> str:
         """A hint on how to keep the conversation, unless it is short or saved."""
         turns = self.session.turns
-        is_kept = self.log.export is not None or self.log.exported == turns
+        is_kept = self.log.saves or self.log.exported == turns
         return "" if is_kept or turns <= _SHORT_TURNS else PARTING
 
-    async def _evaluate(self, text: str) -> AsyncGenerator[Event, None] | None:
-        """Run a command, a shell command, or keep a fact; return the turn of a prompt."""
-        if is_plain_prompt(text):
-            self._say_why_prompt(text.strip())
-            return await self._turn_of(text.strip())
-        if self._is_fact(text):
-            text = f"/facts add {text.lstrip('#').strip()}"
-        text = text.strip()
-        try:
-            found = self.commands.find(text)
-        except LookupError as error:
-            self.screen.fail(str(error.args[0]))
+    def _command(self, line: str) -> tuple[str, str, Callable[[], Awaitable[None]]] | None:
+        """Return a command's name, argument and run; None for a prompt. Raises UsageError for an unknown command."""
+        text = line.strip()
+        if is_plain_prompt(line) or self.pastes.expand(text).startswith("!["):  # an image in Markdown
             return None
-        if found is not None:
-            command, argument = found
-            await command.run(self, self.pastes.expand(argument))
+        if text.startswith("!"):
+            from codelet.frontends.terminal.terminal_command import run_user_command
+
+            whole = self.pastes.expand(text)
+            return "!", whole, lambda: run_user_command(whole, self.session, self.screen, self.attached)
+        if text.startswith("#") and "\n" not in text and "facts" in self.session.commands:
+            text = f"/facts add {text.lstrip('#').strip()}"
+        if (found := self.commands.find(text)) is None:
+            return None
+        command, argument = found
+        return command.name, argument, lambda: command.run(self, self.pastes.expand(argument))
+
+    async def _evaluate(self, line: str) -> AsyncGenerator[Event, None] | None:
+        """Run a command; return the turn of a prompt."""
+        text = line.strip()
+        if (found := self._command(line)) is not None:
+            await found[2]()
             self.log.save()
-        elif self._is_shell(text):
-            await self._shell(text).run()
         elif text:
+            if is_plain_prompt(line) and "\n" not in text and self._command(text) is not None:
+                self.screen.note(f"sent to the model: a {text[0]} acts only if you type it first in the line")
             return await self._turn_of(text)
         return None
 
-    async def _turn_of(self, text: str, *, typed: bool = False) -> AsyncGenerator[Event, None] | None:
-        """Return the turn of a prompt and the files that it names; None if an image cannot be sent.
+    async def _turn_of(self, text: str, *, typed: bool = False) -> AsyncGenerator[Event, None]:
+        """Return the turn of a prompt and the files that it names. Raises UsageError if an image cannot be sent.
 
         `typed`: the user meant each file that it names.
         """
         from codelet.context.attachments import Person
 
-        pasted = not typed and self.pastes.holds(text)
-        person = Person(lambda at: not pasted, self._confirm_file)
+        person = Person(lambda at: typed or not self.pastes.begins(text[at:]), self._confirm_file)
         try:
             brought = await mentioned(self.session, text, person=person, pasted=self.pastes.pictures)
-        except UsageError as error:
-            self.screen.fail(str(error))
+        except UsageError:
             self.prefill = text
-            return None
+            raise
         if brought is not None:
             names = [f"attached: {', '.join(brought.names)}"] if brought.names else []
             for note in (*names, *brought.notes):
@@ -224,15 +248,12 @@ class Repl:
 
     async def ask_model(self, text: str, *, typed: bool = False) -> None:
         """Send a prompt. `typed`: the files that it names may be attached."""
-        if (events := await self._turn_of(text, typed=typed)) is not None:
-            await self.turn(events)
+        await self.turn(await self._turn_of(text, typed=typed))
 
     async def _confirm_file(self, path: str, reason: str) -> bool:
         """Ask whether a file is attached."""
-        from rich.text import Text
-
-        head = Text(clean(f"Attach {path}? It{reason.removeprefix(path)}."))
-        return await self.choose([head], [Text("no, send the prompt without it"), Text("yes, attach it")]) == 1
+        head = styled(clean(f"Attach {path}? It{reason.removeprefix(path)}."))
+        return await self.choose([head], [styled("no, send the prompt without it"), styled("yes, attach it")]) == 1
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
         """Run a turn. Lines still queued when it is stopped or fails go back to the input line."""
@@ -254,7 +275,7 @@ class Repl:
 
     async def choose(self, head: Sequence[Text], options: Sequence[Text]) -> int | None:
         """Print `head` and return the index of the chosen option, or None."""
-        from codelet.frontends.terminal.menu import choose
+        from codelet.frontends.terminal.dialogs import choose
 
         return await choose(self.screen.renderer, self.prompt_line, head, options)
 
@@ -270,14 +291,13 @@ class Repl:
     def set_theme(self, theme: ThemeName) -> None:
         """Change the theme."""
         self.screen.set_look(theme)
-        self.prompt_line.use_colours(theme != "plain")
-        self._ground.ask(theme)
+        self.screen.ask_ground()
 
     async def pick_model(self) -> str | None:
         """Return the model picked from a list; None if no list can be shown, or nothing is picked."""
         if self._models is None or self.view.is_running:
             return None
-        from codelet.frontends.terminal.menu import pick_model
+        from codelet.frontends.terminal.dialogs import pick_model
 
         models = await self._models(now := self.session.provider.model)
         return await pick_model(self.screen.renderer, self.prompt_line, models, now)
@@ -291,7 +311,7 @@ class Repl:
         """Return the next line: one queued during a turn, else what the user types. None to leave."""
         if self.draft.queued and (self.draft.sent or not self.can_resume):
             text = self.draft.next_line()
-            self._echo(text)
+            self.screen.renderer.say_prompt(text)
             self.prompt_line.remember(text)
             return text
         if self.draft.left or (self.draft.leaving and not self.can_resume):
@@ -302,7 +322,7 @@ class Repl:
         following = asyncio.create_task(self._status.follow(self.prompt_line.refresh))
         try:
             text = await self.prompt_line.read(default)
-            self._echo(text)
+            self.screen.renderer.say_prompt(text)
             return text
         except EOFError:
             self.exit_status = EXIT_HANGUP if self._input.closed else self.prompt_line.exit_status
@@ -318,86 +338,47 @@ class Repl:
 
     def _steering(self) -> list[str]:
         """Return the lines typed for the model since the last step."""
-        lines = self.draft.for_the_model(self._is_prompt)
+
+        def is_prompt(line: str) -> bool:
+            try:
+                return self._command(line) is None
+            except UsageError:
+                return False
+
+        lines = self.draft.for_the_model(is_prompt)
         for line in lines:
             self.prompt_line.remember(line)
         return [self._with_attached(line.strip()) for line in lines]
 
-    def _is_prompt(self, line: str) -> bool:
-        try:
-            acts = line.strip().startswith(("!", "#")) or self.commands.find(line) is not None
-            return is_plain_prompt(line) or self._is_image(line) or not acts
-        except LookupError:
-            return False
-
     def _act(self, line: str) -> bool:
         """Run a line's command, if it may run during a turn; return whether it ran."""
-        text = line.strip()
-        if is_plain_prompt(line):
-            return False
         try:
-            found = self.commands.find(text)
-        except LookupError:
+            found = self._command(line)
+        except UsageError:
             return False
-        if found is None or found[0].name not in _AT_ONCE or (found[0].name == "model" and found[1]):
+        if found is None or found[0] not in _AT_ONCE or (found[0] == "model" and found[1]):
             return False
-        self._echo(text)
-        self.view.beside(found[0].run(self, found[1]))
+        self.screen.renderer.say_prompt(line.strip())
+        self.view.beside(found[2]())
         return True
-
-    def _is_shell(self, text: str) -> bool:
-        return text.startswith("!") and not self._is_image(text)
-
-    def _is_fact(self, text: str) -> bool:
-        return text.startswith("#") and "\n" not in text.strip() and "facts" in self.session.commands
-
-    def _is_image(self, text: str) -> bool:
-        """Return whether a line begins with an image in Markdown."""
-        return self.pastes.expand(text).startswith("![")
-
-    def _say_why_prompt(self, text: str) -> None:
-        """Explain why a pasted line, or one that begins with a space, was sent to the model."""
-        if "\n" not in text and (self._is_shell(text) or self._is_fact(text)):
-            self.screen.note(f"sent to the model: a {text[0]} acts only if you type it first in the line")
-
-    def _shell(self, text: str) -> UserShell:
-        from codelet.frontends.terminal.user_shell import UserShell
-
-        return UserShell(self.pastes.expand(text), self.session, self.screen, self.attached)
-
-    def _command_words(self) -> list[tuple[str, str, Sequence[str]]]:
-        """Return the commands, their help and their first arguments, for completion."""
-        return [(each.name, each.help, each.words) for each in self.commands.listed]
-
-    def _greet(self) -> None:
-        rows = greeting(self.session, shutil.get_terminal_size().columns, self.screen.signs)
-        sys.stdout.write(writable("".join(f"{row}\n" for row in rows), sys.stdout))
-        sys.stdout.flush()
 
     async def show_resumed(self, note: str) -> None:
         """Show the last turns of a resumed conversation and its plan, then the note."""
-        from rich.text import Text
-
         from codelet.frontends.terminal.show.last_turn import show_last_turns
 
         show_last_turns(self.screen.renderer, self.session.messages, self.session.mask)
         if self.log.carried is not None and self.log.carried.plan and "plan" in self.session.commands:
-            self.screen.say(Text())
+            self.screen.say(styled())
             self.screen.text(await self.session.run_command("plan"))
-        self.screen.say(Text())
+        self.screen.say(styled())
         self.screen.note(note)
 
     def _part(self) -> None:
         """Print notices and a blank row."""
-        from rich.text import Text
-
         for line in (*self.log.notices(), *self.session.notices.take()):
             self.screen.note(line)
         if self.exit_status is None:
-            self.screen.say(Text())
-
-    def _echo(self, text: str) -> None:
-        self.screen.renderer.say_prompt(text)
+            self.screen.say(styled())
 
     def _begin_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -416,14 +397,10 @@ class Repl:
 
     async def _look(self) -> None:
         """Find out what confines commands, for the status row."""
-        from codelet.frontends.terminal.slash_commands.change_session import confinement
-
         await confinement(self.session)
         self.prompt_line.refresh()
 
     def _cycle_mode(self) -> None:
-        from codelet.frontends.terminal.slash_commands.change_session import next_mode
-
         next_mode(self.session)
         self._begin_task(self._look())
 

@@ -6,29 +6,29 @@ prompt-toolkit is imported after the terminal is raw: keys typed while codelet s
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, CodeletError, UsageError
+from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_TERMINATE, EXIT_USAGE, CodeletError, UsageError
 from codelet.frontends.streams import say, say_ending, unknown_settings
-from codelet.frontends.terminal.last_save import LastSave
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from codelet.export.live import Reserved
     from codelet.frontends.exporting import Exporting
-    from codelet.frontends.terminal.repl import Repl
     from codelet.loop.session import Session
-    from codelet.providers.protocol import Effort, Provider
     from codelet.settings import Settings
 
 _PATIENCE = 2.0
 """The longest time, in seconds, that the first request waits for extensions: the user sees it wait."""
+_SAVING_SECONDS = 1.0
+"""Before the user sees that the last save is waited for."""
 
 
 async def run_repl(settings: Settings, first: str | None = None, *, debug: bool = False) -> int:
@@ -43,10 +43,12 @@ async def run_repl(settings: Settings, first: str | None = None, *, debug: bool 
     assert task is not None
     ended: list[int] = []
     opened: list[tuple[Session, Exporting | None]] = []
-    last_save, closing = LastSave(), False
+    closing, signalled, last_lines = False, asyncio.Event(), list[str]()
 
     def end(status: int) -> None:
-        if not last_save.signalled() and not closing:
+        if closing:
+            signalled.set()
+        else:
             ended.append(status)
             task.cancel()
 
@@ -57,10 +59,7 @@ async def run_repl(settings: Settings, first: str | None = None, *, debug: bool 
     loop.add_signal_handler(signal.SIGHUP, end, EXIT_HANGUP)
     try:
         try:
-            reserved = await _waited_for(settings)
-            with raw_terminal():
-                await _open(settings, reserved, opened)
-                status = await _repl(settings, *opened[0], first, debug=debug).run()
+            status = await _run(settings, first, opened, debug=debug)
         except asyncio.CancelledError:
             if not ended:
                 raise
@@ -68,24 +67,50 @@ async def run_repl(settings: Settings, first: str | None = None, *, debug: bool 
             status = ended[0]
         finally:
             closing = True  # a signal no longer cancels
-            for session, export in opened:
-                await _close(session, export, last_save)
+            left = [await _close(session, export, signalled, last_lines) for session, export in opened]
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
         loop.remove_signal_handler(signal.SIGHUP)
-        last_save.say_what_is_left()
-    return last_save.exit_status(status)
+        for line in last_lines:
+            say(f"codelet: {one_line(line, 1_000)}")
+    if status == EXIT_DONE and any(each != "saved" for each in left):
+        status = EXIT_USAGE
+    if "abandoned" in left:
+        sys.stdout.flush()
+        os._exit(status)  # the thread that still waits for the store would hold the exit up
+    return status
 
 
-async def _waited_for(settings: Settings) -> Reserved | None:
-    """With `--wait`, wait for the session file and lock it. The terminal is not raw yet, so Ctrl-C ends the wait."""
-    if settings.wait is None:
-        return None
-    from codelet.opening import reserved_for
+async def _run(
+    settings: Settings, first: str | None, opened: list[tuple[Session, Exporting | None]], *, debug: bool
+) -> int:
+    """Open the session and run the REPL in it; return the exit status."""
+    reserved = None
+    if settings.wait is not None:  # the terminal is not raw yet: Ctrl-C ends the wait
+        from codelet.opening import reserved_for
 
-    return await reserved_for(
-        settings, lambda held: say(f"codelet: waiting for {held.shown}, in use by {one_line(held.holder, 100)}")
-    )
+        reserved = await reserved_for(
+            settings, lambda held: say(f"codelet: waiting for {held.shown}, in use by {one_line(held.holder, 100)}")
+        )
+    with raw_terminal():
+        await _open(settings, reserved, opened)
+        session, export = opened[0]
+        from codelet.frontends.terminal.export_log import ExportLog
+        from codelet.frontends.terminal.repl import Repl
+        from codelet.frontends.terminal.slash_commands.command_list import commands_for
+        from codelet.opening import models_to_choose, provider_named
+
+        repl = Repl(
+            session,
+            commands_for(session, in_repl=True),
+            lambda name, effort: provider_named(name, settings.replace(effort=effort)),
+            ExportLog(session, settings, export),
+            first,
+            settings,
+            partial(models_to_choose, settings),
+            debug=debug,
+        )
+        return await repl.run()
 
 
 async def _open(settings: Settings, reserved: Reserved | None, opened: list[tuple[Session, Exporting | None]]) -> None:
@@ -106,29 +131,32 @@ async def _open(settings: Settings, reserved: Reserved | None, opened: list[tupl
             opened.append((session, export))
 
 
-def _repl(settings: Settings, session: Session, export: Exporting | None, first: str | None, *, debug: bool) -> Repl:
-    from codelet.frontends.terminal.export_log import ExportLog
-    from codelet.frontends.terminal.preferences import preferences_of
-    from codelet.frontends.terminal.repl import Repl
-    from codelet.frontends.terminal.slash_commands.command_list import commands_for
-    from codelet.opening import models_to_choose, provider_named
-
-    def open_model(name: str, effort: Effort | None) -> Provider:
-        return provider_named(name, settings.replace(effort=effort))
-
-    log, models = ExportLog(export, raw=settings.raw), partial(models_to_choose, settings)
-    commands, preferences = commands_for(session, in_repl=True), preferences_of(settings)
-    return Repl(session, commands, open_model, log, first, preferences, models, debug=debug)
-
-
-async def _close(session: Session, export: Exporting | None, last_save: LastSave) -> None:
+async def _close(
+    session: Session, export: Exporting | None, signalled: asyncio.Event, last_lines: list[str]
+) -> Literal["saved", "unsaved", "abandoned"]:
+    """Save for the last time and close the session; `signalled` ends the wait for the store."""
+    left: Literal["saved", "unsaved", "abandoned"] = "saved"
     if export is not None:
-        await last_save.save(export)
+        saving, stop = asyncio.create_task(export.close()), asyncio.create_task(signalled.wait())
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, signalled.set)  # the terminal is restored: Ctrl-C is a signal here
+        if not (await asyncio.wait({saving, stop}, timeout=_SAVING_SECONDS, return_when="FIRST_COMPLETED"))[0]:
+            say(f"codelet: saving in {one_line(export.place or 'the store', 300)}; ctrl-c leaves without it")
+            await asyncio.wait({saving, stop}, return_when="FIRST_COMPLETED")
+        loop.remove_signal_handler(signal.SIGINT)
+        stop.cancel()
+        error = saving.exception() if saving.done() else None
+        if error is not None and not isinstance(error, CodeletError):
+            raise error
+        left = "abandoned" if not saving.done() else "saved" if error is None else "unsaved"
+        ending = "left before the session was saved for the last time" if left == "abandoned" else export.parting
+        last_lines += filter(None, [*export.notices.take(), str(error) if error is not None else ending])
     say_ending(session)
     try:
         await session.close()
     except CodeletError as error:
         say(f"codelet: {one_line(str(error), 1_000)}")
+    return left
 
 
 @contextmanager

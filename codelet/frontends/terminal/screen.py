@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -20,6 +22,13 @@ if TYPE_CHECKING:
 
     from codelet.frontends.terminal.show.bottom import Bottom
     from codelet.frontends.terminal.show.renderer import Renderer
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """Assemble a row of plain and styled parts."""
+    from rich.text import Text
+
+    return Text.assemble(*parts)
 
 
 class Screen(ABC):
@@ -50,10 +59,19 @@ class Screen(ABC):
     def forget(self) -> None:
         """Drop what Ctrl-O would show."""
 
+    def indented(self, row: Text) -> list[Text]:
+        from codelet.frontends.terminal.show.console import wrap_indented
+
+        return wrap_indented(row, self.width, "  ")
+
     def truncate(self, row: Text) -> Text:
         from codelet.frontends.terminal.show.console import truncate
 
         return truncate(row, self.width, self.signs.more)
+
+
+_GROUND = re.compile(r"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)[^\x07\x1b]*(?:\x07|\x1b\\)")
+"""A terminal's answer: its background colour."""
 
 
 class TerminalScreen(Screen):
@@ -67,6 +85,24 @@ class TerminalScreen(Screen):
         """Lends the terminal to another program; the argument is called after a resize."""
         self._debug = debug
         self._ground = ground_told()
+        self._is_asked = False
+
+    def ask_ground(self) -> None:
+        """Ask the terminal once for its background, if the theme needs it; the answer comes among the keys."""
+        terminal = os.environ.get("TERM", "")
+        is_silent = terminal in ("", "dumb", "linux") or terminal.startswith("vt")
+        is_silent = is_silent or (terminal.startswith("screen") and "TMUX" not in os.environ)
+        is_known = self.theme not in ("auto", "colour-blind") or self._ground or os.environ.get("NO_COLOR")
+        if not (self._is_asked or is_silent or is_known):
+            self._is_asked = True
+            sys.stdout.write("\x1b]11;?\x1b\\")
+            sys.stdout.flush()
+
+    def answered(self, answer: str) -> None:
+        """Take in the terminal's answer to a query."""
+        if colour := _GROUND.fullmatch(answer):
+            red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in colour.groups())
+            self.set_look(ground="light" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5 else "dark")
 
     def set_look(self, theme: ThemeName | None = None, ground: Ground = "") -> None:
         """Change the theme or the known background."""
@@ -102,10 +138,6 @@ class TerminalScreen(Screen):
     def forget(self) -> None:
         if "renderer" in vars(self):
             self.renderer.forget()
-
-    def printed(self) -> None:
-        """Note that another program has printed rows."""
-        self.renderer.printed()
 
     def note(self, text: str) -> None:
         self.say(*self.renderer.rows.note(clean(mask(text))))

@@ -17,8 +17,6 @@ from codelet.system.text import clean, one_line
 
 _BAR = 8
 _LONGEST_MODEL = 40
-_SHORTEST_PATH = 20
-"""Columns for a folder; with less room it gets its own row."""
 _FOLLOW_SECONDS = 0.5
 _KEYS = ("? keys", "/ commands", "@ files", "! shell", "shift-tab mode", "esc stop")
 
@@ -62,7 +60,9 @@ class StatusRow:
         if self._attached:
             parts.append(f"{plural(len(self._attached), 'output')} to send")
         percent = percent_of(size, budget)
-        full = f"{bar(size, budget, _BAR, self._signs)} {percent}% of {tokens(budget)}"
+        filled = min(_BAR, max(1, round(size * _BAR / budget))) if size else 0
+        bar = self._signs.full * filled + self._signs.empty * (_BAR - filled)
+        full = f"{bar} {percent}% of {tokens(budget)}"
         parts += [f"context {percent}%" if running else full, one_line(session.provider.model, _LONGEST_MODEL)]
         if running:
             return parts
@@ -76,43 +76,25 @@ class StatusRow:
 
 def greeting(session: Session, columns: int, signs: Signs) -> list[str]:
     """The rows above the first prompt: version, model, folder, instruction files, first keys."""
-    rows = [f"codelet {__version__}"]
-    path = _shortened(clean(short_path(session.workspace)), max(columns, _SHORTEST_PATH), signs)
-    for part in (one_line(session.provider.model, 60), path):
-        between = f" {signs.dot} "
-        room = columns - len(rows[-1]) - len(between)
-        shown = _shortened(part, room, signs) if part is path and room >= _SHORTEST_PATH else part
-        if len(shown) <= room:
-            rows[-1] += between + shown
-        else:
-            rows.append(part)
-    root = Path(os.path.realpath(session.workspace))
-    names = (
-        str(each.relative_to(root)) if each.is_relative_to(root) else short_path(each)
-        for each in _instructions(session)
-    )
-    if files := list(map(clean, names)):
-        rows.append(fitted([f"instructions: {files[0]}", *files[1:]], columns - 1, signs))
-    return [*(row for row in rows if row), fitted(list(_KEYS), columns - 1, signs)]
-
-
-def _instructions(session: Session) -> list[Path]:
-    """The instruction files in force; none if that reminder is off."""
+    folder = _shortened(clean(short_path(session.workspace)), columns, signs)
+    parts = [f"codelet {__version__}", one_line(session.provider.model, columns), folder]
+    head = f" {signs.dot} ".join(filter(None, parts))
+    rows = [head] if len(head) <= columns else [part for part in parts if part]
+    # These are in force, unless that reminder is off.
     from codelet.context.reminders.instructions import Instructions
 
     is_on = "claudeMd" in session.reminders.sourced - session.reminders.off
-    return Instructions(session.workspace).in_force() if is_on else []
+    files = Instructions(session.workspace).in_force() if is_on else []
+    root = Path(os.path.realpath(session.workspace))
+    names = [clean(str(each.relative_to(root)) if each.is_relative_to(root) else short_path(each)) for each in files]
+    if names:
+        rows.append(fitted([f"instructions: {names[0]}", *names[1:]], columns - 1, signs))
+    return [*rows, fitted(list(_KEYS), columns - 1, signs)]
 
 
 def _shortened(path: str, room: int, signs: Signs) -> str:
     """Shorten a path from the left."""
     return path if len(path) <= room else signs.more + path[len(signs.more) - room :]
-
-
-def bar(part: int, whole: int, cells: int, signs: Signs) -> str:
-    """A bar; any use fills at least one cell."""
-    filled = min(cells, max(1 if part > 0 else 0, round(part * cells / whole))) if whole > 0 else 0
-    return signs.full * filled + signs.empty * (cells - filled)
 
 
 def extension_words(session: Session) -> list[str]:

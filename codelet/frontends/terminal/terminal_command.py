@@ -1,4 +1,4 @@
-"""`!command`: it gets its own terminal, so vim, `git add -p` and sudo work.
+"""A `!` line: a command on its own terminal, so vim, `git add -p` and sudo work. With `!!` the model does not see it.
 
 Keys go to it directly. Its output is shown unchanged, except for secrets of the environment.
 """
@@ -12,42 +12,77 @@ import os
 import re
 import sys
 import termios
+import time
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from codelet.errors import UsageError
+from codelet.frontends.terminal.screen import TerminalScreen
+from codelet.frontends.terminal.show.call_rows import how_it_ended
+from codelet.frontends.terminal.show.numbers import duration
+from codelet.loop.session import Session
 from codelet.safety.secrets import Masker
 from codelet.system.process import Finished, StartError, run_child
 from codelet.system.process.start import attended_environment
 from codelet.system.text.printout import FULL_SCREEN, as_printed
 from codelet.tools.bash import exit_line
 
+_TOLD_SECONDS = 5.0
+"""A longer command is reported with its time."""
 _KEPT = 30_000
 _SECONDS = 86_400.0
 _CHUNK = 1 << 16
 _HELD_SECONDS = 0.02
 """How long a possible start of a secret is held back."""
 _BACK_TO_NORMAL = (
-    "\x1b[0m\x1b[?25h\x1b[?1l\x1b>\x0f\x1b(B\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l"
+    "\x1b7\x1b[r\x1b8\x1b[0m\x1b[?25h\x1b[?1l\x1b>\x0f\x1b(B"
+    "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l"
 )
-"""Resets what a killed program may have left: colours, charset, cursor, mouse, paste mode."""
-_WHOLE_SCREEN_SCROLLS = "\x1b7\x1b[r\x1b8"
-_SCROLLS_PART = re.compile(r"\x1b\[\d[\d;]*r")
+"""Resets what a killed program may have left: scrolled rows, colours, cursor, charset, mouse, paste mode."""
 
 _LEAVE_SCREEN = "\x1b[?1049l"
 _ENTERED = re.compile(rf"{FULL_SCREEN.pattern}(?!.*\x1b\[\?(?:1049|1047|47)l)", re.DOTALL)
 """A full screen that a program has not left."""
 
 
-class TerminalCommand:
+async def run_user_command(line: str, session: Session, screen: TerminalScreen, attached: list[str]) -> None:
+    """Run a `!` line. Its output goes to `attached`, for the next prompt. Raises CodeletError."""
+    words = line.lstrip("!").strip()
+    if not words:
+        raise UsageError("write the shell command right after the !, or after !! to keep its output from the model")
+    masker = session.toolbox.masker
+    command = _TerminalCommand(words, session.workspace, masker)
+    began = time.monotonic()
+    try:
+        async with screen.lent(command.resized):
+            await command.run()
+    except StartError as error:
+        raise UsageError(str(error)) from None
+    screen.renderer.printed()
+    seconds = time.monotonic() - began
+    took = f" after {duration(seconds)}" if seconds > _TOLD_SECONDS else ""
+    if command.exit_code is None:
+        screen.note("stopped")
+    elif command.exit_code:
+        screen.fail(f"{how_it_ended(command.exit_code)}{took}")
+    elif took:
+        screen.note(f"done{took}")
+    if (first := words.split()[0]) in ("cd", "pushd", "popd", "export"):
+        screen.note(f"{first} has no lasting effect: each ! starts a new shell in the workspace")
+    if not line.startswith("!!"):
+        attached.append(masker.mask(command.text))
+
+
+class _TerminalCommand:
     """One run. `text` is for the model; `exit_code` is None if the user stopped it."""
 
     def __init__(self, command: str, workspace: Path, masker: Masker) -> None:
         self._command = command
         self._workspace = workspace
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._masking = masker.stream() if masker.has_secrets else None
+        self._masking = masker.stream()
         self._flush: asyncio.TimerHandle | None = None
         self._printed = ""
         self._cut = False
@@ -89,17 +124,11 @@ class TerminalCommand:
             os.close(master)
 
     async def _to_its_end(self, terminal: int) -> None:
-        environment = attended_environment()
-        self._task = asyncio.create_task(
-            run_child(
-                self._command,
-                cwd=self._workspace,
-                environment=environment,
-                timeout=_SECONDS,
-                output_limit=_KEPT,
-                terminal=terminal,
-            )
-        )
+        child = run_child(
+            self._command, cwd=self._workspace, environment=attended_environment(), timeout=_SECONDS,
+            output_limit=_KEPT, terminal=terminal,
+        )  # fmt: skip
+        self._task = asyncio.create_task(child)
         try:
             self.exit_code = (await self._task).exit_code
         except asyncio.CancelledError:
@@ -115,7 +144,8 @@ class TerminalCommand:
             keys = os.read(sys.stdin.fileno(), _CHUNK)
         except OSError:
             keys = b""
-        if not keys or (keys == b"\x1b" and self._reads_lines()):
+        reads_lines = bool(termios.tcgetattr(self._master)[tty.LFLAG] & termios.ICANON)
+        if not keys or (keys == b"\x1b" and reads_lines):
             self._stopped = True
             if self._task is not None:
                 self._task.cancel()
@@ -131,9 +161,6 @@ class TerminalCommand:
         if self._keys:
             loop.add_writer(self._master, self._hand_on)
 
-    def _reads_lines(self) -> bool:
-        return bool(termios.tcgetattr(self._master)[tty.LFLAG] & termios.ICANON)
-
     def _show_next(self) -> bool:
         """Show new output; return whether there was any."""
         try:
@@ -141,16 +168,14 @@ class TerminalCommand:
         except OSError:  # nothing now, or no one has the terminal open
             return False
         text = self._decoder.decode(data)
-        self._show(text if self._masking is None else self._masking.feed(text))
-        if self._masking is not None:
-            if self._flush is not None:
-                self._flush.cancel()
-            self._flush = asyncio.get_running_loop().call_later(_HELD_SECONDS, self._show_held)
+        self._show(self._masking.feed(text))
+        if self._flush is not None:
+            self._flush.cancel()
+        self._flush = asyncio.get_running_loop().call_later(_HELD_SECONDS, self._show_held)
         return bool(data)
 
     def _show_held(self) -> None:
-        if self._masking is not None:
-            self._show(self._masking.flush())
+        self._show(self._masking.flush())
 
     def _show(self, text: str) -> None:
         sys.stdout.write(text)
@@ -168,8 +193,7 @@ class TerminalCommand:
         self._show_held()
         if "\x1b" in self._printed or "\x0e" in self._printed:
             left = _LEAVE_SCREEN if _ENTERED.search(self._printed) else ""
-            scrolling = _WHOLE_SCREEN_SCROLLS if _SCROLLS_PART.search(self._printed) else ""
-            sys.stdout.write(left + scrolling + _BACK_TO_NORMAL)
+            sys.stdout.write(left + _BACK_TO_NORMAL)
         if self._printed and not self._printed.endswith("\n"):
             sys.stdout.write("\r\n")
         sys.stdout.flush()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterator
 from contextlib import aclosing, suppress
 from typing import Literal
 
 from codelet.errors import CodeletError
 from codelet.events import Event, Interrupted, Steering, TurnEnd
 from codelet.events import Text as TextDelta
-from codelet.frontends.terminal.approval import ApprovalDialog
 from codelet.frontends.terminal.attention import Attention
+from codelet.frontends.terminal.dialogs import ApprovalDialog
 from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.prompt_line import PromptLine
@@ -70,7 +70,8 @@ class TurnView:
                     for piece in _slices(event):
                         self._renderer.show(piece)
                         if time.monotonic() - since >= _TURN_SECONDS:
-                            await _undisturbed(_two_rounds())
+                            for _ in range(2):  # one round of the event loop reads a key, the next draws it
+                                await _undisturbed(asyncio.sleep(0))
                             since = time.monotonic()
                     if self._renderer.has_waiting and self._frame is None:
                         self._frame = asyncio.get_running_loop().call_later(FRAME_SECONDS, self._draw_frame)
@@ -132,17 +133,18 @@ class TurnView:
         self._task.cancel()
         self._renderer.stopping()
 
-    def beside(self, work: Coroutine[None, None, None]) -> None:
+    def beside(self, work: Awaitable[None]) -> None:
         """Run a command during the turn. The turn waits for its end; a stop cancels it, too."""
-        task = asyncio.create_task(self._run_beside(work))
+
+        async def run() -> None:
+            try:
+                await work
+            except CodeletError as error:
+                self._fail(error)
+
+        task = asyncio.create_task(run())
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
-
-    async def _run_beside(self, work: Coroutine[None, None, None]) -> None:
-        try:
-            await work
-        except CodeletError as error:
-            self._fail(error)
 
     def _fail(self, error: CodeletError) -> None:
         self._renderer.say(self._renderer.rows.warning(clean(str(error)), BAD))
@@ -178,12 +180,6 @@ class TurnView:
         if self._task is not None or self._draft.queued:
             self._renderer.waiting = self._draft.rows(self._renderer.width)
             self._renderer.tick()
-
-
-async def _two_rounds() -> None:
-    """Give the event loop two turns: one reads a key, the next draws it."""
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
 
 
 async def _undisturbed(work: Coroutine[None, None, None]) -> None:

@@ -1,6 +1,6 @@
 """`/btw`: a side question is a request like any other: limits hold, errors are shown."""
 
-# near: codelet/frontends/terminal/slash_commands/beside_conversation.py
+# near: codelet/frontends/terminal/slash_commands/conversations.py
 
 from __future__ import annotations
 

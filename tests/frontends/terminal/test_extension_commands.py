@@ -20,6 +20,7 @@ from codelet.frontends.terminal.repl import Repl
 from codelet.providers import open_provider
 from codelet.providers.protocol import ProviderOptions
 from codelet.loop.session import Session
+from codelet.settings import Settings
 
 async def greet(session, name):
     if not name:
@@ -48,7 +49,8 @@ def opened(name, effort=None):
 async def main():
     session = Session(opened(sys.argv[1]), workspace=Path.cwd(), extensions=[Greeting()])
     debug = "--debug" in sys.argv
-    return await Repl(session, commands_for(session, in_repl=True), opened, ExportLog(), debug=debug).run()
+    log = ExportLog(session, Settings())
+    return await Repl(session, commands_for(session, in_repl=True), opened, log, debug=debug).run()
 
 sys.exit(asyncio.run(main()))
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from codelet.frontends.terminal.completion import ReplCompleter, ranks_of
+from codelet.frontends.terminal.completion import ReplCompleter
 from codelet.loop.session import Session
 from codelet.safety import Policy
 from codelet.tools import all_tools
@@ -18,7 +18,7 @@ NAMES = ("api.py", "cache.py", "core.py", "src/deep/conf.py", "src/deep/colour.p
 
 async def offered(session: Session, line: str) -> list[str]:
     """The files offered for a line, in order."""
-    completer = ReplCompleter(session.workspace, list, ranks_of(session))
+    completer = ReplCompleter(session.workspace, list, lambda: session.conversation.calls)
     return [each.text async for each in completer.get_completions_async(Document(line), CompleteEvent())]
 
 

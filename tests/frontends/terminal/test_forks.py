@@ -1,6 +1,6 @@
 """Conversations that are put aside: `/clear`, `/fork`, `/import`, and what of files and tasks a return has to say."""
 
-# near: codelet/frontends/terminal/slash_commands/forks.py
+# near: codelet/frontends/terminal/slash_commands/conversations.py
 
 from __future__ import annotations
 

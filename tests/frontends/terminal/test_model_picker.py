@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.program import run
 from tests.support.recorded import STATUS, ask, recording, step
 from tests.support.script import Reply
 from tests.support.server import ModelServer
@@ -79,17 +77,3 @@ def test_with_an_address_what_is_there_is_offered(repo: Path, home: Path, offere
             there.models = ()
             ask(terminal, "/model", "lists no models")
     assert offered.requests == []
-
-
-def test_without_a_terminal_it_is_a_list(repo: Path, home: Path, offered: ModelServer) -> None:
-    done = run("-p", "/model", "--output-format", "json", cwd=repo, home=home, env=keys(offered))
-    assert done.exit == 0, done.err
-    lines = json.loads(done.out)["result"].splitlines()
-    assert lines[0] == "anthropic/claude-sonnet-5-5, by Anthropic"
-    why = dict(line.split(maxsplit=1) for line in lines if line.startswith("  "))
-    assert "ANTHROPIC_API_KEY" in why["anthropic/claude-opus-5-5"]
-    assert why["ollama/gemma4"].startswith("Ollama")
-    assert not any("openai/" in line for line in lines)
-    named = run("-p", "/model opus", cwd=repo, home=home, env=keys(offered))
-    assert named.exit == 2
-    assert "--model NAME" in named.err

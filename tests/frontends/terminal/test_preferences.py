@@ -13,7 +13,7 @@ from codelet.api import settings_from
 from codelet.errors import UsageError
 from codelet.frontends.terminal.attention import LONG_SECONDS, Attention
 from codelet.frontends.terminal.history_file import HistoryFile
-from codelet.frontends.terminal.preferences import preferences_of
+from codelet.frontends.terminal.prompt_keys import bindings_of
 from codelet.settings import Settings, load_settings
 from tests.support.recorded import STATUS, Start, step
 
@@ -108,21 +108,20 @@ def test_tmux_hands_a_notification_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_keys_are_named_and_wrong_ones_are_told() -> None:
     settings = settings_from({"keys": {"send": ["c-s", "a-enter"], "stop": "f9", "later": "a-q"}})
-    found = preferences_of(settings)
-    assert found.keys == (
+    assert bindings_of(settings) == [
         ("send", ("c-s",)),
         ("send", ("escape", "c-m")),
         ("stop", ("f9",)),
         ("later", ("escape", "q")),
-    )
+    ]
     for wrong, told in [
         ({"sned": "c-s"}, "there is no 'sned'; there are send, newline"),
         ({"send": 5}, "keys.send must be a key"),
         ({"send": "ctrl+s"}, "keys.send: there is no key 'ctrl\\+s'"),
     ]:
         with pytest.raises(UsageError, match=told):
-            preferences_of(settings_from({"keys": wrong}))
-    assert preferences_of(Settings()).keys == ()
+            bindings_of(settings_from({"keys": wrong}))
+    assert bindings_of(Settings()) == []
 
 
 def test_a_session_with_all_of_it(start: Start, home: Path, repo: Path) -> None:

@@ -10,19 +10,20 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from prompt_toolkit.history import InMemoryHistory
 
 from codelet import events
 from codelet.frontends.terminal.attention import Attention
-from codelet.frontends.terminal.completion import ReplCompleter, ranks_of
+from codelet.frontends.terminal.completion import ReplCompleter
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.key_sequences import KeyInput
-from codelet.frontends.terminal.preferences import Preferences
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.turn_view import TurnView
 from codelet.loop.session import Session
+from codelet.settings import Settings
 from tests.context.scripted import ScriptedProvider
 from tests.support.frames import ways
 
@@ -61,20 +62,19 @@ async def test_a_stop_is_the_turns_to_tell(tmp_path: Path, monkeypatch: pytest.M
             Pastes(),
             draft,
             workspace=tmp_path,
-            completer=ReplCompleter(tmp_path, list, ranks_of(session)),
+            completer=ReplCompleter(tmp_path),
             status=str,
             cycle_mode=lambda: None,
             show_whole=nothing,
-            sign="",
-            preferences=Preferences(),
-            complain=pytest.fail,
-            fail=pytest.fail,
+            history=InMemoryHistory(),
+            settings=Settings(),
+            colours=bool,
         )
         line.start()
         await asyncio.sleep(0)
         renderer = Renderer(OutputConsole(file=shown, width=80))
         attention = Attention("off", title=False, workspace=tmp_path, send=pytest.fail)
-        view = TurnView(renderer, line, draft, session, ExportLog(), attention)
+        view = TurnView(renderer, line, draft, session, ExportLog(session, Settings()), attention)
         assert await view.run(turn()) == "stopped"
         await line.close()
     os.close(keys)

@@ -11,7 +11,7 @@ from codelet.context.reminders.git_status import git_status
 from codelet.errors import UsageError
 from codelet.frontends.command_prompt import TextScreen
 from codelet.frontends.commands.doctor import git_found
-from codelet.frontends.terminal.slash_commands.show_changes import diff
+from codelet.frontends.terminal.slash_commands.file_changes import diff
 from codelet.review.reviewed_change import Wanted, change_from_git
 from codelet.system.git import run_git
 from tests.support.sessions import MakeSession

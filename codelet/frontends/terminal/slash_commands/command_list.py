@@ -9,15 +9,11 @@ from codelet.events import Event
 from codelet.extensions.base import Command
 from codelet.frontends.terminal.screen import Screen
 from codelet.frontends.terminal.slash_commands import (
-    beside_conversation,
-    change_context,
-    change_session,
-    export_import,
+    conversations,
+    file_changes,
     review_change,
-    rewind,
-    show_changes,
-    show_context,
-    show_session,
+    sent_context,
+    this_session,
 )
 from codelet.frontends.terminal.slash_commands.slash_command import Commands, ReplControls, SlashCommand
 from codelet.loop.session import Session
@@ -28,119 +24,99 @@ from codelet.setting_kinds import ThemeName
 _CONVERSATION, _CONTEXT, _MODEL, _PERMISSIONS = "conversation", "context", "model", "permissions"
 
 _OWN = (
-    SlashCommand("status", "model, mode, context, tokens and cost", show=show_session.status,
+    SlashCommand("status", "model, mode, context, tokens and cost", show=this_session.status,
                  aliases=("usage", "cost"), topic=_MODEL),
-    SlashCommand("model", "pick the model, or name it", show=change_session.list_models,
-                 act=change_session.switch_model, arguments="[NAME]", words=("effort",), topic=_MODEL),
-    SlashCommand("model effort", "show or set how hard the model thinks", act=change_session.switch_effort,
+    SlashCommand("model", "pick the model, or name it", act=this_session.switch_model, arguments="[NAME]",
+                 words=("effort",), topic=_MODEL),
+    SlashCommand("model effort", "show or set how hard the model thinks", act=this_session.switch_effort,
                  arguments="[LEVEL|default]", aliases=("effort",), words=(*EFFORTS, "default"), topic=_MODEL),
     SlashCommand("mode", f"show the mode, or set it: {', '.join(MODES)}, plan",
-                 show=change_session.switch_mode, arguments="[MODE]", words=(*MODES, change_session.PLAN_MODE),
+                 show=this_session.switch_mode, arguments="[MODE]", words=(*MODES, this_session.PLAN_MODE),
                  topic=_PERMISSIONS),
-    SlashCommand("permissions", "the rules that allow and deny, what was asked", show=show_session.permissions,
+    SlashCommand("permissions", "the rules that allow and deny, what was asked", show=this_session.permissions,
                  topic=_PERMISSIONS),
-    SlashCommand("context", "what the model is sent, with tokens", show=show_context.context, arguments="[all|N]",
+    SlashCommand("context", "what the model is sent, with tokens", show=sent_context.context, arguments="[all|N]",
                  words=("all", "reminders", "tools"), topic=_CONTEXT),
-    SlashCommand("context reminders", "what codelet tells the model, and its switches", show=show_context.reminders,
+    SlashCommand("context reminders", "what codelet tells the model, and its switches", show=sent_context.reminders,
                  arguments="[TYPE on|off]", aliases=("reminders",), topic=_CONTEXT),
-    SlashCommand("context tools", "the tools that the model has", show=show_session.tools, aliases=("tools",),
+    SlashCommand("context tools", "the tools that the model has", show=this_session.tools, aliases=("tools",),
                  topic=_CONTEXT),
-    SlashCommand("compact", "make the conversation smaller now", act=change_context.compact_now,
+    SlashCommand("compact", "make the conversation smaller now", act=sent_context.compact_now,
                  arguments="[--preview] [20k|30%] [INSTRUCTIONS]", words=("--preview", "undo", "why"),
                  topic=_CONTEXT),
-    SlashCommand("compact undo", "undo the last compaction or drop", act=change_context.uncompact,
+    SlashCommand("compact undo", "undo the last compaction or drop", act=sent_context.uncompact,
                  aliases=("uncompact",), topic=_CONTEXT),
-    SlashCommand("compact why", "what the last compaction did with each turn", show=change_context.explain,
+    SlashCommand("compact why", "what the last compaction did with each turn", show=sent_context.explain,
                  aliases=("why",), topic=_CONTEXT),
     SlashCommand("pin", "keep a message verbatim, by its number in /context",
-                 show=change_context.pin, arguments="N", words=("off",), topic=_CONTEXT),
-    SlashCommand("pin off", "unpin a message", show=change_context.unpin, arguments="N", aliases=("unpin",),
+                 show=sent_context.pin, arguments="N", words=("off",), topic=_CONTEXT),
+    SlashCommand("pin off", "unpin a message", show=sent_context.unpin, arguments="N", aliases=("unpin",),
                  topic=_CONTEXT),
-    SlashCommand("drop", "take a message out, a call with its results", show=change_context.drop, arguments="N",
+    SlashCommand("drop", "take a message out, a call with its results", show=sent_context.drop, arguments="N",
                  topic=_CONTEXT),
-    SlashCommand("continue", "resume an interrupted turn", act=change_session.continue_turn, bare=True,
+    SlashCommand("continue", "resume an interrupted turn", act=this_session.continue_turn, bare=True,
                  topic=_CONVERSATION),
-    SlashCommand("rewind", "back to an earlier prompt, with its files", act=rewind.rewind,
+    SlashCommand("rewind", "back to an earlier prompt, with its files", act=file_changes.rewind,
                  arguments="[N] [both|conversation|files] [overwrite]", topic=_CONVERSATION),
-    SlashCommand("redo", "rewind, and send the same prompt again", act=change_session.redo, topic=_CONVERSATION),
-    SlashCommand("clear", "start over; the conversation is kept as a fork", act=change_session.clear,
+    SlashCommand("redo", "rewind, and send the same prompt again", act=this_session.redo, topic=_CONVERSATION),
+    SlashCommand("clear", "start over; the conversation is kept as a fork", act=conversations.clear,
                  aliases=("new", "reset"), topic=_CONVERSATION),
-    SlashCommand("fork", "set the conversation aside in memory, or return to one", act=beside_conversation.fork,
+    SlashCommand("fork", "set the conversation aside in memory, or return to one", act=conversations.fork,
                  arguments="[N|list]", topic=_CONVERSATION),
-    SlashCommand("export", "save the session to a file, or as an HTML page", act=export_import.export_session,
+    SlashCommand("export", "save the session to a file, or as an HTML page", act=conversations.export_session,
                  arguments="FILE|PAGE.html [--force]", topic=_CONVERSATION),
-    SlashCommand("resume", "continue a saved session", act=export_import.import_session,
+    SlashCommand("resume", "continue a saved session", act=conversations.import_session,
                  arguments="FILE", aliases=("import",), topic=_CONVERSATION),
-    SlashCommand("btw", "ask on the side; not added to the conversation", act=beside_conversation.by_the_way,
+    SlashCommand("btw", "ask on the side; not added to the conversation", act=conversations.by_the_way,
                  arguments="QUESTION", topic=_CONVERSATION),
-    SlashCommand("copy", "copy the last answer, or the N-th from the end", act=beside_conversation.copy,
+    SlashCommand("copy", "copy the last answer, or the N-th from the end", act=conversations.copy,
                  arguments="[N]", topic=_CONVERSATION),
-    SlashCommand("diff", "what changed in this session, or since the last commit", show=show_changes.diff,
+    SlashCommand("diff", "what changed in this session, or since the last commit", show=file_changes.diff,
                  arguments="[FILE|git]", words=("git",)),
-    SlashCommand("undo", "undo the last file change", act=rewind.undo, arguments="[overwrite]"),
+    SlashCommand("undo", "undo the last file change", act=file_changes.undo, arguments="[overwrite]"),
     SlashCommand("review", "review a change, or have finding N fixed", act=review_change.review,
                  arguments="[WHAT|fix N]"),
-    SlashCommand("init", "write AGENTS.md, after asking you", act=beside_conversation.init),
+    SlashCommand("init", "write AGENTS.md, after asking you", act=conversations.init),
     SlashCommand("theme", f"show the theme, or set it: {', '.join(get_args(ThemeName))}",
-                 act=change_session.switch_theme, arguments="[THEME]", words=get_args(ThemeName)),
-    SlashCommand("exit", "leave codelet", act=change_session.leave, aliases=("quit", "q"), bare=True),
+                 act=this_session.switch_theme, arguments="[THEME]", words=get_args(ThemeName)),
+    SlashCommand("exit", "leave codelet", act=this_session.leave, aliases=("quit", "q"), bare=True),
 )  # fmt: skip
 
-_FIRST = (
-    "status",
-    "model",
-    "mode",
-    "context",
-    "compact",
-    "diff",
-    "undo",
-    "rewind",
-    "clear",
-    "resume",
-    "export",
-    "exit",
-)
+_FIRST = "status model mode context compact diff undo rewind clear resume export exit".split()
 """The commands that /help shows."""
 _UNLISTED = ("stats", "env")
 """Commands of extensions that /status makes rare."""
 
-# What these are called elsewhere, where the names alone would lead astray.
 _ELSEWHERE = {
-    "checkpoint": "rewind",
-    "restore": "rewind",
-    "back": "rewind",
-    "retry": "redo",
-    "tokens": "status",
-    "save": "export",
-    "share": "export",
-    "load": "resume",
-    "sessions": "resume",
-    "branch": "fork",
-    "aside": "btw",
-    "clipboard": "copy",
-    "yank": "copy",
-    "memory": "facts",
-    "remember": "facts",
-    "todo": "plan",
-    "todos": "plan",
-    "jobs": "tasks",
-    "bashes": "tasks",
-    "agents": "profile",
-    "rules": "permissions",
-    "doctor": "env",
-    "approvals": "permissions",
-    "models": "model",
-    "summarize": "compact",
-    "compress": "compact",
-    "think": "effort",
-    "thinking": "effort",
+    other: ours
+    for ours, others in {
+        "rewind": "checkpoint restore back",
+        "redo": "retry",
+        "status": "tokens",
+        "export": "save share",
+        "resume": "load sessions",
+        "fork": "branch",
+        "btw": "aside",
+        "copy": "clipboard yank",
+        "facts": "memory remember",
+        "plan": "todo todos",
+        "tasks": "jobs bashes",
+        "profile": "agents",
+        "permissions": "rules approvals",
+        "env": "doctor",
+        "model": "models",
+        "compact": "summarize compress",
+        "effort": "think thinking",
+    }.items()
+    for other in others.split()
 }
+"""What these are called elsewhere, where the names alone would mislead."""
 
 
 def commands_for(session: Session, *, in_repl: bool = False) -> Commands:
     """Return codelet's own commands, then those of the session's extensions."""
     return Commands(
-        _OWN, _ELSEWHERE, in_repl=in_repl, first=_FIRST, more=lambda: map(_of_extension, session.commands.values())
+        _OWN, lambda: map(_of_extension, session.commands.values()), elsewhere=_ELSEWHERE, first=_FIRST, in_repl=in_repl
     )
 
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from codelet.errors import UsageError
 from codelet.events import Event
 from codelet.frontends.mistakes import PEER_SLASH
 from codelet.frontends.terminal.help_page import page_rows, topics
-from codelet.frontends.terminal.screen import Screen
+from codelet.frontends.terminal.screen import Screen, styled
 from codelet.frontends.terminal.show.style import ACCENT
 from codelet.loop.session import Session
 from codelet.record import Record
@@ -38,9 +39,8 @@ _NAMES = 24
 class ReplControls(Protocol):
     """The REPL as commands use it.
 
-    `attached` is command output for the next prompt. `prefill` is the next text of the input line. `pastes` expands
-    paste markers. A value in `exit_status` ends the REPL. `can_resume`: `continue` has a turn to resume. `forks` are
-    saved conversations, `rewound` the files that were restored. `review` is the last review.
+    `attached` is command output for the next prompt, `prefill` the next text of the input line. A value in
+    `exit_status` ends the REPL. `can_resume`: `continue` has a turn to resume. `review` is the last review.
     """
 
     session: Session
@@ -58,7 +58,7 @@ class ReplControls(Protocol):
     def screen(self) -> Screen: ...
 
     def open_model(self, name: str, effort: Effort | None, /) -> Provider:
-        """Return a model's provider, with that effort. Raises CodeletError."""
+        """Return a model's provider. Raises CodeletError."""
 
     @property
     def theme(self) -> ThemeName: ...
@@ -71,8 +71,7 @@ class ReplControls(Protocol):
     async def warm_up(self) -> None:
         """Prepare the model in the background."""
 
-    def show(self, event: Event) -> None:
-        """Show an event outside a turn."""
+    def show(self, event: Event) -> None: ...
 
     async def show_resumed(self, note: str, /) -> None:
         """Show the last turns of a resumed conversation, then the note."""
@@ -83,8 +82,7 @@ class ReplControls(Protocol):
     async def ask_model(self, text: str, /, *, typed: bool = False) -> None:
         """Send a prompt. `typed`: the files that it names may be attached."""
 
-    async def turn(self, events: AsyncGenerator[Event, None]) -> None:
-        """Run a turn."""
+    async def turn(self, events: AsyncGenerator[Event, None]) -> None: ...
 
     async def watch(self, events: AsyncGenerator[Event, None]) -> TurnStatus:
         """Show events that are not a turn until they end or the user stops them."""
@@ -156,22 +154,19 @@ class Commands:
     def __init__(
         self,
         commands: Sequence[SlashCommand],
-        elsewhere: Mapping[str, str] | None = None,
+        more: Callable[[], Iterable[SlashCommand]],
         *,
-        in_repl: bool = False,
-        first: Sequence[str] = (),
-        more: Callable[[], Iterable[SlashCommand]] = tuple,
+        elsewhere: Mapping[str, str],
+        first: Sequence[str],
+        in_repl: bool,
     ) -> None:
         about = SlashCommand(
             "help", "the commands; all of them, one command, or a page", self.help, None, "[all|COMMAND|TOPIC]",
             () if in_repl else ("?",), bare=True, words=("all", *topics()),
         )  # fmt: skip
-        sheet = SlashCommand("keys", "the keys", act=_show_keys, aliases=("?",), bare=True)
-        self._first = first
-        self._more = more
+        sheet = SlashCommand("keys", "the keys", act=self._keys, aliases=("?",), bare=True)
+        self._first, self._more, self._elsewhere, self._in_repl = first, more, elsewhere, in_repl
         self._commands = (about, sheet, *commands) if in_repl else (about, *commands)
-        self._elsewhere = elsewhere or {}
-        self._in_repl = in_repl
 
     def __iter__(self) -> Iterator[SlashCommand]:
         """All commands, in the order of /help."""
@@ -181,8 +176,7 @@ class Commands:
     def find(self, text: str) -> tuple[SlashCommand, str] | None:
         """Return the line's command and argument; None for a prompt.
 
-        Raises LookupError for an unknown command, naming the closest one, and for an argument that a command does not
-        take.
+        Raises UsageError for an unknown command, naming the closest one, and for an argument that it does not take.
         """
         word, _, argument = text.strip().partition(" ")
         if not word.startswith("/"):
@@ -191,7 +185,7 @@ class Commands:
             return next(((command, "") for command in named), None)
         name = word[1:].lower()
         if not name:
-            raise LookupError("type a command's name right after the /; /help lists them")
+            raise UsageError("type a command's name right after the /; /help lists them")
         if not _NAME.fullmatch(name):
             return None
         part, _, rest = argument.strip().partition(" ")
@@ -200,25 +194,25 @@ class Commands:
         else:
             found = self._named(name)
         if found is None:
-            raise LookupError(self._unknown(name))
+            raise UsageError(self._unknown(name))
         if argument.strip() and not found.arguments:
-            raise LookupError(f"/{name} takes no argument; not run: {one_line(argument, 60)}")
+            raise UsageError(f"/{name} takes no argument; not run: {one_line(argument, 60)}")
         return found, argument.strip()
 
     def named_by(self, prompt: str) -> tuple[SlashCommand, str] | None:
         """Return the command and argument of a prompt from the command line; None for a prompt.
 
-        Raises LookupError for a word that is nearly a command. A path such as /etc/hosts is a prompt.
+        Raises UsageError for a word that is nearly a command. A path such as /etc/hosts is a prompt.
         """
         if not prompt.startswith("/"):
             return None
         name = prompt.split(maxsplit=1)[0][1:]
         try:
             return self.find(prompt)
-        except LookupError as error:
+        except UsageError as error:
             if not name or (self.near(name.lower()) is None and name.lower() not in PEER_SLASH):
                 return None
-            raise LookupError(f"{error.args[0]}; to send it as a prompt, start with a space") from None
+            raise UsageError(f"{error}; to send it as a prompt, start with a space") from None
 
     def near(self, name: str) -> str | None:
         """Return the command probably meant by an unknown name."""
@@ -234,33 +228,31 @@ class Commands:
 
     async def help(self, screen: Screen, session: Session, argument: str) -> None:
         """Show the first commands and keys, all of them, a command, or a page of `codelet help`."""
-        from rich.text import Text
-
         name = argument.removeprefix("/").lower()
         pages = ("/help TOPIC", ", ".join(topics()))
         parts = [command for command in self if command.name == name or command.name.startswith(f"{name} ")]
         entries = [_entry(command) for command in parts or self if parts or name in command.names]
         if name == "all" or (not name and not self._in_repl):
-            for topic in dict.fromkeys(command.topic for command in self.listed):
-                screen.say(Text(topic, "bold"), *self._rows(topic, screen))
+            listed = self.listed
+            for topic in dict.fromkeys(command.topic for command in listed):
+                own = [_entry(command) for command in listed if command.topic == topic]
+                screen.say(styled((topic, "bold")), *_columns(own, screen, [*map(_entry, listed)]))
             if self._in_repl:
-                screen.say(Text("keys", "bold"), *_columns(KEYS, _name_width(KEYS), screen))
-            screen.say(Text("pages", "bold"), *_columns([pages], _name_width([pages]), screen))
+                screen.say(styled(("keys", "bold")), *_columns(KEYS, screen))
+            screen.say(styled(("pages", "bold")), *_columns([pages], screen))
         elif not name:
             shown = [(f"/{command.name}", command.help) for command in self if command.name in self._first]
-            screen.say(*_columns((*shown, *_FIRST_KEYS, pages), _name_width([pages]), screen))
+            screen.say(*_columns([*shown, *_FIRST_KEYS, pages], screen))
             screen.note("/help all lists every command; ? shows the keys")
         elif entries:
-            screen.say(*_columns(entries, min(_name_width(entries), max(screen.width // 3, _NAMES)), screen))
+            screen.say(*_columns(entries, screen))
         elif name not in topics():
-            screen.fail(self._unknown(name))
+            raise UsageError(self._unknown(name))
         if name in topics():
-            screen.say(*([Text()] if entries else []), *page_rows(name, screen.width, screen.signs, "/help"))
+            screen.say(*([styled()] if entries else []), *page_rows(name, screen.width, screen.signs, "/help"))
 
-    def _rows(self, topic: str, screen: Screen) -> list[Text]:
-        entries = [_entry(command) for command in self.listed if command.topic == topic]
-        width = max(_name_width([_entry(command)]) for command in self.listed)
-        return _columns(entries, min(width, max(screen.width // 3, _NAMES)), screen)
+    async def _keys(self, repl: ReplControls, argument: str) -> None:
+        repl.screen.say(*_columns(KEYS, repl.screen))
 
     def _named(self, name: str) -> SlashCommand | None:
         return next((command for command in self if name in command.names), None)
@@ -269,24 +261,11 @@ class Commands:
         if name in PEER_SLASH:
             return f"there is no command /{name}: {PEER_SLASH[name]}"
         close = self.near(name)
-        if close is None:
-            return f"there is no command /{name}; /help lists them"
-        begun = [command.name for command in self.listed if command.name.startswith(name) and " " not in command.name]
-        *others, last = [f"/{each}" for each in (begun if begun and close.startswith(name) else [close])]
-        meant = f"{', '.join(others)} or {last}" if others else last
-        return f"there is no command /{name}; did you mean {meant}?"
+        return f"there is no command /{name}; {f'did you mean /{close}?' if close else '/help lists them'}"
 
 
 def _entry(command: SlashCommand) -> tuple[str, str]:
     return f"/{command.name} {command.arguments}".rstrip(), command.help
-
-
-def _name_width(entries: Iterable[tuple[str, str]]) -> int:
-    return max(len(name) for name, _ in entries) + 2
-
-
-async def _show_keys(repl: ReplControls, argument: str) -> None:
-    repl.screen.say(*_columns(KEYS, _name_width(KEYS), repl.screen))
 
 
 async def run_if_command(repl: ReplControls, commands: Commands, prompt: str) -> bool:
@@ -296,10 +275,9 @@ async def run_if_command(repl: ReplControls, commands: Commands, prompt: str) ->
     """
     try:
         found = commands.named_by(prompt)
-    except LookupError as error:
-        repl.screen.fail(str(error.args[0]))
+    except UsageError:
         repl.prefill = prompt
-        return True
+        raise
     if found is None:
         return False
     command, argument = found
@@ -313,27 +291,25 @@ async def run_if_command(repl: ReplControls, commands: Commands, prompt: str) ->
     return True
 
 
-def _columns(entries: Iterable[tuple[str, str]], name_width: int, screen: Screen) -> list[Text]:
-    """Rows of names and meanings in two columns; in one if the screen is narrow.
+def _columns(entries: Sequence[tuple[str, str]], screen: Screen, among: Sequence[tuple[str, str]] = ()) -> list[Text]:
+    """Rows of names and meanings in two columns, as wide as the names of `among` need; in one if the screen is narrow.
 
     A name longer than its column gets its own row.
     """
-    from rich.text import Text
-
     from codelet.frontends.terminal.show.console import wrap, wrap_indented
 
+    name_width = min(max(len(name) for name, _ in among or entries) + 2, max(screen.width // 3, _NAMES))
     room = screen.width - name_width - 2
     rows = []
     for name, meaning in entries:
-        if room < _NARROWEST:
-            rows += wrap_indented(Text(name, ACCENT), screen.width, "  ")
-            rows += wrap_indented(Text(meaning), screen.width, "    ")
-            continue
         lead = name
-        if len(name) + 2 > name_width:
-            rows += wrap_indented(Text(name, ACCENT), screen.width, "  ")
+        if len(name) + 2 > name_width or room < _NARROWEST:
+            rows += screen.indented(styled((name, ACCENT)))
             lead = ""
-        for row in wrap(Text(meaning), room):
-            rows.append(Text.assemble((f"  {lead:<{name_width}}", ACCENT), row.plain))
+        if room < _NARROWEST:
+            rows += wrap_indented(styled(meaning), screen.width, "    ")
+            continue
+        for row in wrap(styled(meaning), room):
+            rows.append(styled((f"  {lead:<{name_width}}", ACCENT), row.plain))
             lead = ""
     return rows

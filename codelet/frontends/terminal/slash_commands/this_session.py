@@ -1,4 +1,4 @@
-"""Commands that change the session: model, effort, mode, continue, redo, clear, exit."""
+"""Commands about the session: status, tools, permissions, model, effort, mode, theme, continue, redo, exit."""
 
 from __future__ import annotations
 
@@ -6,23 +6,100 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from codelet import prompt
-from codelet.errors import EXIT_DONE, CodeletError
+from codelet.context.tokens import estimate_text
+from codelet.context.tokens.budget import percent_of
+from codelet.errors import EXIT_DONE, CodeletError, UsageError
 from codelet.extensions.services import is_planning, plan_first
-from codelet.frontends.terminal.show.numbers import plural
+from codelet.frontends.terminal.screen import Screen, styled
+from codelet.frontends.terminal.show.numbers import money, plural, tokens
+from codelet.frontends.terminal.show.style import ACCENT, QUIET
 from codelet.frontends.terminal.show.theme import THEMES
 from codelet.providers import REPLAY_PREFIX
 from codelet.providers.protocol import EFFORTS
 from codelet.safety.verdict import MODES, mode_named
-from codelet.system.text import one_line
-
-PLAN_MODE = "plan"
+from codelet.system.text import clean, first_sentence, one_line
 
 if TYPE_CHECKING:
-    from codelet.frontends.terminal.screen import Screen
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.loop.session import Session
     from codelet.providers.protocol import Provider
     from codelet.safety.sandbox import Confinement
+
+
+_ROWS = 40
+_NAME_COLUMNS = 8
+
+
+async def status(screen: Screen, session: Session, argument: str) -> None:
+    """Show model, mode, context, token usage and cost."""
+    from codelet.frontends.terminal.show.console import wrap
+
+    used, budget, policy = session.usage, session.window.budget.limit, session.policy
+    share = f" ({used.cache_share:.0%})" if used.cache_share else ""
+    cached = f", {tokens(used.cache_read)} from the cache{share}" if used.cache_read else ""
+    written = f", {tokens(used.cache_write)} written to it" if used.cache_write else ""
+    effort = f", effort {session.provider.effort}" if session.provider.effort else ""
+    thought = f", {tokens(used.reasoning)} of it reasoning" if used.reasoning else ""
+    rows = [
+        ("model", f"{session.provider.model}{effort}"),
+        ("mode", f"{policy.mode} --yes" if policy.yes else policy.mode),
+        ("folder", str(session.workspace)),
+        ("context", f"{tokens(session.size)} of {tokens(budget)} tokens, {percent_of(session.size, budget)}%"),
+        ("used", f"{plural(session.turns, 'turn')}, {tokens(used.total_input)} tokens in{cached}{written}"),
+        ("", f"{tokens(used.output)} tokens out{thought}"),
+        ("cost", _cost(session)),
+    ]
+    if session.meter.dropped:
+        rows.append(("dropped", f"{plural(session.meter.dropped, 'block')} of earlier reasoning, by the server"))
+    for name, value in rows:
+        first, *more = wrap(styled(clean(value)), max(screen.width - 11, 20))
+        screen.say(styled((f"  {name:<9}", ACCENT)) + first, *(styled(" " * 11) + row for row in more))
+    if session.turns and "stats" in session.commands:
+        screen.text(await session.run_command("stats"))
+
+
+def _cost(session: Session) -> str:
+    if session.meter.cost:
+        return f"{money(session.meter.cost)} by list price"
+    if session.models.facts.free:
+        return "free (local model)"
+    if not session.usage.total:
+        return "none yet"
+    unknown = session.meter.cost is None or session.models.facts.prices is None
+    return "unknown: no price for this model, or no usage reported" if unknown else "none yet"
+
+
+async def tools(screen: Screen, session: Session, argument: str) -> None:
+    """List the tools, their effect ("asks" if it depends on the call), and their descriptions."""
+    every = session.toolbox.tools.values()
+    columns = max(_NAME_COLUMNS, *(len(tool.name) for tool in every), 0)
+    for tool in every:
+        touches = tool.touched({})
+        kinds = {touch.kind for touch in touches or ()}
+        effect = "execute" if "run" in kinds else "write" if "write" in kinds else "read" if kinds else "memory"
+        size = tokens(estimate_text(str(tool.schema())))
+        about = f"{effect if touches is not None else 'asks':<8} {size:>5} tokens  "
+        first = one_line(first_sentence(tool.description), screen.width)
+        screen.say(screen.truncate(styled((f"  {tool.name:<{columns}} ", ACCENT), (about, QUIET), first)))
+
+
+async def permissions(screen: Screen, session: Session, argument: str) -> None:
+    """Show mode, rules, and decisions of this session."""
+    policy = session.policy
+    lines = [styled("  mode   ", (policy.mode, ACCENT))]
+    for action, rules in policy.rules.items():
+        lines.extend(styled(f"  {action:<6} ", (clean(rule), ACCENT)) for rule in rules)
+    if len(lines) == 1:
+        lines.append(styled(("  no rules; the answer a to a question makes one for this session", QUIET)))
+    history = list(session.toolbox.approvals.history)[-_ROWS:]
+    screen.say(*lines, *([styled("")] if history else []))
+    for decision in history:
+        about, reason = one_line(decision.about, screen.width), one_line(decision.reason, screen.width)
+        row = styled((f"  {decision.outcome:<14} ", ACCENT), about, (f"  {reason}" if reason else "", QUIET))
+        screen.say(screen.truncate(row))
+
+
+PLAN_MODE = "plan"
 
 
 async def switch_model(repl: ReplControls, argument: str) -> None:
@@ -39,13 +116,8 @@ async def switch_model(repl: ReplControls, argument: str) -> None:
         repl.screen.note(map_source())
         return
     if len(argument.split()) > 1:
-        repl.screen.fail(f"/model takes one name: {one_line(argument, 60)} has more than one word")
-        return
-    try:
-        provider = repl.open_model(argument, session.provider.effort)
-    except CodeletError as error:
-        repl.screen.fail(str(error))
-        return
+        raise UsageError(f"/model takes one name: {one_line(argument, 60)} has more than one word")
+    provider = repl.open_model(argument, session.provider.effort)
     before = session.provider
     session.models.switch(provider)
     await before.close()
@@ -68,53 +140,25 @@ async def _tell_doubts(screen: Screen, session: Session) -> None:
         screen.note(words)
 
 
-async def list_models(screen: Screen, session: Session, argument: str) -> None:
-    """List the current model and those available."""
-    from codelet.providers.choice.known import usable_models
-    from codelet.providers.facts import map_source
-
-    if argument:
-        screen.fail(f"/model {one_line(argument, 60)} needs the full REPL; --model NAME chooses one")
-        return
-    now = session.provider
-    screen.note(f"{now.model}, by {now.name}" if now.model else "no model is chosen")
-    for model in await usable_models():
-        access = "it answers" if model.server else f"{model.key} is set"
-        screen.text(f"  {one_line(model.name, 60)}  {model.vendor.name}, {access}")
-    screen.note(f"codelet models lists windows, prices, effort, tools and images; {map_source()}")
-
-
 async def switch_effort(repl: ReplControls, argument: str) -> None:
     """Show the effort, or set it; `default` leaves it to the model."""
     session = repl.session
     before = session.provider
-    if not argument:
-        repl.screen.note(_effort_told(before))
-        return
     wanted = next((effort for effort in EFFORTS if effort == argument.lower()), None)
-    if wanted is None and argument.lower() != "default":
-        repl.screen.fail(f"there is no effort {one_line(argument, 60)}; the efforts are {', '.join(EFFORTS)}, default")
-        return
-    if before.origin.startswith(REPLAY_PREFIX):
-        repl.screen.fail("a recording answers as recorded: there is no model to ask for an effort")
-        return
-    if wanted == before.effort:
+    if not argument or (wanted == before.effort and (wanted is not None or argument.lower() == "default")):
         repl.screen.note(_effort_told(before))
         return
-    try:
-        provider = repl.open_model(before.model, wanted)
-    except CodeletError as error:
-        repl.screen.fail(str(error))
-        return
+    if wanted is None and argument.lower() != "default":
+        raise UsageError(f"there is no effort {one_line(argument, 60)}; the efforts are {', '.join(EFFORTS)}, default")
+    if before.origin.startswith(REPLAY_PREFIX):
+        raise UsageError("a recording answers as recorded: there is no model to ask for an effort")
+    provider = repl.open_model(before.model, wanted)
     if session.cache.total > 0 and session.messages:
         back = f"/effort {before.effort or 'default'} before that keeps the cache"
         repl.screen.note(f"the next request may send about {session.size:,} tokens again without the cache; {back}")
     session.models.change_effort(provider)
     await before.close()
     repl.screen.note(_effort_told(provider))
-    if (chosen := session.models.stands_in_for) is not None:
-        own = chosen.effort or "model default"
-        repl.screen.note(f"{one_line(provider.model, 60)} answers for {chosen.model}, whose effort is still: {own}")
     await repl.warm_up()
 
 
@@ -155,12 +199,10 @@ async def switch_mode(screen: Screen, session: Session, argument: str) -> None:
         if _begin_planning(session):
             screen.note(f"mode {PLAN_MODE}: nothing changes until you approve a plan; Shift-Tab ends it")
         else:
-            screen.fail("this session has no plans")
-        return
+            raise UsageError("this session has no plans")
     wanted = mode_named(argument)
     if argument and wanted is None:
-        screen.fail(f"there is no mode {argument}; the modes are {', '.join(MODES)}, {PLAN_MODE}")
-        return
+        raise UsageError(f"there is no mode {argument}; the modes are {', '.join(MODES)}, {PLAN_MODE}")
     if wanted is not None:
         plan_first(session, False)
         session.policy.mode = wanted
@@ -192,8 +234,7 @@ async def switch_theme(repl: ReplControls, argument: str) -> None:
     """Show the theme, or set it."""
     wanted = next((theme for theme in THEMES if theme == argument.lower()), None)
     if argument and wanted is None:
-        repl.screen.fail(f"there is no theme {one_line(argument, 60)}; the themes are {', '.join(THEMES)}")
-        return
+        raise UsageError(f"there is no theme {one_line(argument, 60)}; the themes are {', '.join(THEMES)}")
     if wanted is not None:
         repl.set_theme(wanted)
     repl.screen.note(f"the theme is {repl.theme}; there are {', '.join(THEMES)}")
@@ -218,20 +259,6 @@ async def redo(repl: ReplControls, argument: str) -> None:
     unpinned = f" ({plural(pinned, 'pinned message')} went, too)" if pinned else ""
     repl.screen.note(f"again: {one_line(repl.session.mask(prompt), 60)}{unpinned}")
     await repl.turn(repl.session.send(prompt))
-
-
-async def clear(repl: ReplControls, argument: str) -> None:
-    """Begin a new conversation; the old one is kept as a fork."""
-    from codelet.frontends.terminal.slash_commands.export_import import leave_conversation
-
-    left = await leave_conversation(repl)
-    repl.session.clear()
-    repl.rewound.replaced(0)
-    repl.can_resume = False
-    repl.attached.clear()
-    repl.screen.forget()
-    back = f" {repl.screen.signs.dot} /fork {left} brings it back" if left is not None else ""
-    repl.screen.note(f"conversation cleared{back}")
 
 
 async def leave(repl: ReplControls, argument: str) -> None:

@@ -1,8 +1,10 @@
-"""Commands that read the conversation or save it as a fork: copy, btw, fork, init."""
+"""Commands that save, fork and leave conversations: export, resume, fork, clear, copy, btw, init."""
 
 from __future__ import annotations
 
 import base64
+import os
+import shlex
 import sys
 import time
 from collections.abc import AsyncGenerator
@@ -10,14 +12,9 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from codelet import prompt
-from codelet.errors import LimitReached
+from codelet.errors import LimitReached, UsageError
 from codelet.events import Event, Note, Text
 from codelet.frontends.terminal.show.numbers import plural, tokens
-from codelet.frontends.terminal.slash_commands.export_import import (
-    leave_conversation,
-    snapshot_of,
-    take_up,
-)
 from codelet.loop.reply import Reply
 from codelet.messages import kind_of, text_of, user
 from codelet.providers.protocol import RetryChunk, TextChunk, ToolCallChunk
@@ -31,9 +28,84 @@ if TYPE_CHECKING:
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.loop.session import Session
 
+_FORCE = "--force"
 _MOST_COPIED = 74_000
 """Bytes of text that terminals take into the clipboard in one sequence."""
 _INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
+
+
+async def clear(repl: ReplControls, argument: str) -> None:
+    """Begin a new conversation; the old one is kept as a fork."""
+    left = await _leave(repl)
+    repl.session.clear()
+    repl.rewound.went_to(0)
+    repl.can_resume = False
+    repl.attached.clear()
+    repl.screen.forget()
+    back = f" {repl.screen.signs.dot} /fork {left} brings it back" if left is not None else ""
+    repl.screen.note(f"conversation cleared{back}")
+
+
+async def export_session(repl: ReplControls, argument: str) -> None:
+    """Save the session to a file, or as a page if the name ends in .html."""
+    from codelet.export.live import export_once
+
+    words = argument.split()
+    if unknown := [word for word in words if word.startswith("-") and word != _FORCE]:
+        raise UsageError(f"/export takes a file's name and {_FORCE}; there is no {one_line(unknown[0], 60)}")
+    name = os.path.expanduser(" ".join(word for word in words if word != _FORCE))
+    if not name and repl.log.saves and (place := repl.log.export.place) is not None:
+        repl.screen.note(f"the session is saved in {place} after every step")
+        return
+    if not name:
+        repl.screen.note("name the file; .html makes a page to read")
+        repl.prefill = time.strftime("/export ~/codelet-%Y%m%d-%H%M%S.json")
+        return
+    where, notices = await export_once(name, await repl.log.snapshot(), raw=repl.log.raw, force=_FORCE in words)
+    repl.log.exported = repl.session.turns
+    for notice in notices:
+        repl.screen.note(notice)
+    saved = f"saved in {where}; codelet --resume {shlex.quote(where)} continues from here"
+    repl.screen.note(f"the page is in {where}" if where.endswith(".html") else saved)
+
+
+async def import_session(repl: ReplControls, argument: str) -> None:
+    """Continue a saved session instead of this one."""
+    from codelet.export.document import pruned
+    from codelet.export.live import read_export
+    from codelet.frontends.exporting import resumed_note
+
+    if not argument or os.path.isdir(os.path.expanduser(argument)):
+        raise UsageError("name a saved session: /resume FILE; !codelet sessions list FOLDER shows those in a folder")
+    resumed = await read_export(os.path.expanduser(argument))
+    left = await _replace(repl, pruned(resumed.snapshot, time.time()))
+    repl.rewound.went_to(0)
+    await repl.show_resumed(resumed_note(repl.session, resumed.target.shown))
+    if resumed.conversion:
+        repl.screen.note(resumed.conversion)
+    if left is not None:
+        repl.screen.note(f"what was here is fork {left}; /fork {left} returns to it")
+
+
+async def _replace(repl: ReplControls, snapshot: Document) -> int | None:
+    """Continue with a snapshot; return the fork that has the conversation so far, None if it was empty."""
+    from codelet.export.recorder import restore
+    from codelet.opening import unfinished
+
+    left = await _leave(repl)
+    restore(repl.session, snapshot)
+    repl.log.export.carry(snapshot)
+    repl.can_resume = unfinished(repl.session)
+    repl.attached.clear()
+    return left
+
+
+async def _leave(repl: ReplControls) -> int | None:
+    """Save the conversation as a fork; return its number, None if it is empty."""
+    current, repl.forks.current = repl.forks.current, None
+    if not repl.session.conversation.body:
+        return None
+    return repl.forks.keep(await repl.log.snapshot(archive=True), current)
 
 
 async def copy(repl: ReplControls, argument: str) -> None:
@@ -52,8 +124,7 @@ async def copy(repl: ReplControls, argument: str) -> None:
         text = clean(repl.session.mask(answers[-(number or 1)].strip()))
         data = text.encode()
         if len(data) > _MOST_COPIED:
-            repl.screen.fail(f"the answer has {len(data):,} bytes, more than terminals take ({_MOST_COPIED:,})")
-            return
+            raise UsageError(f"the answer has {len(data):,} bytes, more than terminals take ({_MOST_COPIED:,})")
         sys.stdout.write(f"\x1b]52;c;{base64.b64encode(data).decode()}\x07")
         sys.stdout.flush()
         repl.screen.note(f"{len(text):,} characters sent to the terminal's clipboard, if it takes them (OSC 52)")
@@ -62,8 +133,7 @@ async def copy(repl: ReplControls, argument: str) -> None:
 async def by_the_way(repl: ReplControls, argument: str) -> None:
     """Answer a side question from the conversation; neither enters it."""
     if not argument:
-        repl.screen.fail("/btw takes a question; neither it nor the answer enters the conversation")
-        return
+        raise UsageError("/btw takes a question; neither it nor the answer enters the conversation")
     session = repl.session
     repl.screen.note("side question, not added to the conversation:")
     if await repl.watch(masked(_answered(session, argument), session.toolbox.masker)) == "stopped":
@@ -106,14 +176,15 @@ async def fork(repl: ReplControls, argument: str) -> None:
     forks = repl.forks
     number = whole_number(argument) or 0
     if argument == "list":
-        for each, kept in forks.kept.items():
+        for each, kept in sorted(forks.kept.items()):
             here = " (this one)" if each == forks.current else ""
             repl.screen.note(f"{each}  {_described(kept, repl.session)}{here}")
         if not forks.kept:
             repl.screen.note("there are no forks; /fork saves the conversation as one")
     elif argument and number not in forks.kept:
-        known = f"there are {', '.join(map(str, forks.kept))}" if forks.kept else "there are none; /fork makes one"
-        repl.screen.fail(f"there is no fork {one_line(argument, 40)}: {known}")
+        known = ", ".join(map(str, sorted(forks.kept)))
+        known = f"there are {known}" if known else "there are none; /fork makes one"
+        raise UsageError(f"there is no fork {one_line(argument, 40)}: {known}")
     elif number and number == forks.current:
         repl.screen.note(f"this conversation is fork {number}")
     elif number:
@@ -121,22 +192,21 @@ async def fork(repl: ReplControls, argument: str) -> None:
     elif not repl.session.conversation.body:
         repl.screen.note("the conversation is empty")
     else:
-        number = forks.keep(await snapshot_of(repl, archive=True))
+        number = forks.keep(await repl.log.snapshot(archive=True))
         repl.screen.note(f"kept as fork {number} (in memory); /fork {number} returns to it")
 
 
 async def _go_to(repl: ReplControls, number: int) -> None:
     """Continue with a fork; the current conversation becomes one."""
     session, wanted = repl.session, repl.forks.kept[number]
-    left = await leave_conversation(repl)
     usage, cost, turns = session.meter.usage, session.meter.cost, session.turns
-    take_up(repl, wanted)
+    left = await _replace(repl, wanted)
     session.meter.usage, session.meter.cost = usage, cost  # what was spent was spent
     session.turns = max(turns, session.turns)
     repl.forks.current = number
     was = f"; what was here is fork {left}" if left is not None else ""
     repl.screen.note(f"on with fork {number}: {_described(wanted, session)}{was}")
-    if names := repl.rewound.replaced(wanted.token_usage["turns"]):
+    if names := repl.rewound.went_to(wanted.token_usage["turns"]):
         repl.screen.note(f"restored since: {names}; the model learns this with your next prompt")
 
 
@@ -153,8 +223,7 @@ async def init(repl: ReplControls, argument: str) -> None:
     session = repl.session
     policy = session.policy
     if policy.mode == "read-only":
-        repl.screen.fail("/init writes a file, which mode read-only refuses; switch with /mode ask")
-        return
+        raise UsageError("/init writes a file, which mode read-only refuses; switch with /mode ask")
     there = [name for name in _INSTRUCTION_FILES if (session.workspace / name).is_file()]
     name = there[0] if there else _INSTRUCTION_FILES[0]
     before = policy.ask

@@ -1,4 +1,4 @@
-"""/context: what the model is sent, message by message, and the reminders."""
+"""/context and reminders: what the model is sent. /compact, /pin, /drop: commands that change it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from codelet.context.allotment import NothingToCompact, Size, parsed
 from codelet.context.tokens.budget import percent_of
-from codelet.frontends.terminal.show.numbers import plural, tokens
+from codelet.errors import UsageError
+from codelet.frontends.terminal.screen import Screen, styled
+from codelet.frontends.terminal.show.numbers import next_request, plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
-from codelet.frontends.terminal.slash_commands.show_session import styled
 from codelet.messages import kind_of, reasoning_of
 from codelet.prompt import reminder_text
 from codelet.system.text import clean, one_line
@@ -20,10 +22,12 @@ from codelet.system.text.typed import whole_number
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from codelet.context.compaction.report import CompactionReport, Score
     from codelet.context.reminders import ReminderRow
     from codelet.context.rows import ContextRow
-    from codelet.frontends.terminal.screen import Screen
+    from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.loop.session import Session
+
 
 _ROWS = 10
 _ROLE_STYLES = {"system": "magenta", "user": "green", "assistant": "cyan", "tool": "yellow"}
@@ -33,8 +37,7 @@ async def context(screen: Screen, session: Session, argument: str) -> None:
     """List messages with number, turn, source and tokens; the total. Or show one message in full."""
     number = whole_number(argument)
     if argument not in ("", "all") and number is None:
-        screen.fail(f"/context takes all or a message's number, not {one_line(argument, 60)}")
-        return
+        raise UsageError(f"/context takes all or a message's number, not {one_line(argument, 60)}")
     rows = session.context()
     if number is not None:
         _show_entry(screen, session, rows, number)
@@ -49,8 +52,19 @@ async def context(screen: Screen, session: Session, argument: str) -> None:
     latest = max((row.turn for row in rows), default=0)
     lines = [_entry_row(screen, session, row, latest) for row in (*fixed, *shown)]
     screen.say(*lines[: len(fixed)], *note, *lines[len(fixed) :])
-    screen.say(*_by_role(screen, rows), *(_limits(screen, session, rows) if whole else [_total(session)]))
-    if whole and (exact := await _exact(screen, session)) is not None:
+    sums: Counter[str] = Counter()
+    for row in rows:
+        sums[row.role] += row.tokens
+    roles = [(f"{role} {tokens(sums[role])}  ", style) for role, style in _ROLE_STYLES.items() if sums[role]]
+    screen.say(styled(""), screen.truncate(styled("  ", *roles)))
+    if not whole:
+        size, budget = session.size, session.window.budget
+        words = f"{tokens(size)} of {tokens(budget.limit)} used, {percent_of(size, budget.limit)}%"
+        words += f"; compacts at {tokens(budget.hard_trigger)}" if session.compactor.options.automatic else ""
+        screen.say(styled(f"  {words}; /context all has the rest"))
+        return
+    screen.say(*screen.indented(styled(f" {screen.signs.dot} ".join(_limits(session, rows)))))
+    if (exact := await _exact(screen, session)) is not None:
         screen.say(exact)
 
 
@@ -64,7 +78,7 @@ def _entry_row(screen: Screen, session: Session, entry: ContextRow, latest: int)
         line.append(f"{clean(_source(entry))}  ")
     age = latest - entry.turn
     line.append(f"{plural(age, 'turn')} ago  " if entry.turn and age else "", QUIET)
-    line.append(_gist(session, entry.number), QUIET)
+    line.append(one_line(_content(session, entry.number), 200) if entry.number >= 0 else "", QUIET)
     return screen.truncate(line)
 
 
@@ -72,8 +86,7 @@ def _show_entry(screen: Screen, session: Session, rows: Sequence[ContextRow], nu
     """Show a message's text, reasoning and calls."""
     found = next((row for row in rows if row.number == number), None)
     if found is None:
-        screen.fail(f"there is no message {number}; /context lists them")
-        return
+        raise UsageError(f"there is no message {number}; /context lists them")
     message, mask = session.conversation.sent()[number], session.mask
     head = styled((f"message {number}", ACCENT), f" {screen.signs.dot} {found.role}")
     if found.source != found.role:
@@ -99,18 +112,17 @@ def _arguments(written: str) -> str:
         return written
     if not isinstance(parsed, dict):
         return written
-    words = []
-    for key, value in parsed.items():
-        words.append(f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)}")
-    return "\n".join(words)
+    values = ((key, each if isinstance(each, str) else json.dumps(each, indent=2)) for key, each in parsed.items())
+    return "\n".join(f"{key}: {value}" for key, value in values)
 
 
-def in_words(session: Session) -> dict[int, str]:
+def _in_words(session: Session) -> dict[int, str]:
     """A short description of each message, by number."""
     words = {}
     for row in session.context():
-        gist = one_line(_content(session, row.number), 60) if row.number >= 0 else ""
-        words[row.number] = f"{clean(_source(row))}, {plural(row.tokens, 'token')}" + (f": {gist}" if gist else "")
+        if row.number >= 0:
+            gist = one_line(_content(session, row.number), 60)
+            words[row.number] = f"{clean(_source(row))}, {plural(row.tokens, 'token')}" + (f": {gist}" if gist else "")
     return words
 
 
@@ -132,11 +144,6 @@ def _source(row: ContextRow) -> str:
     return row.source if kind or not name else f"reminder: {_REMINDER_NAMES.get(name, name)}"
 
 
-def _gist(session: Session, number: int) -> str:
-    """The start of a message."""
-    return one_line(_content(session, number), 200) if number >= 0 else ""
-
-
 def _content(session: Session, number: int) -> str:
     """A message's text, without reminder tags."""
     message = session.conversation.sent()[number]
@@ -144,33 +151,12 @@ def _content(session: Session, number: int) -> str:
     return reminder_text(content) if kind_of(message) == "reminder" else content
 
 
-def _by_role(screen: Screen, rows: Sequence[ContextRow]) -> list[Text]:
-    """The tokens of each role."""
-    sums: Counter[str] = Counter()
-    for row in rows:
-        sums[row.role] += row.tokens
-    line = styled("  ")
-    for role, style in _ROLE_STYLES.items():
-        if sums[role]:
-            line.append(f"{role} {tokens(sums[role])}  ", style)
-    return [styled(""), screen.truncate(line)]
-
-
-def _total(session: Session) -> Text:
-    """The next request's size."""
-    size, budget = session.size, session.window.budget
-    words = f"  {tokens(size)} of {tokens(budget.limit)} used, {percent_of(size, budget.limit)}%"
-    words += f"; compacts at {tokens(budget.hard_trigger)}" if session.compactor.options.automatic else ""
-    return styled(f"{words}; /context all has the rest")
-
-
-def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> list[Text]:
-    """The next request's size, the compaction triggers, and what cannot shrink."""
+def _limits(session: Session, rows: Sequence[ContextRow]) -> list[str]:
+    """The next request's size, the compaction triggers, what cannot shrink, and the shares of the budget."""
     from codelet.context.rows import floor_of
 
     size, budget = session.size, session.window.budget
     effective = session.window.effective(session.conversation)
-    dot = f" {screen.signs.dot} "
     parts = [f"{tokens(size)} of the budget of {tokens(budget.limit)} tokens, {percent_of(size, budget.limit)}%"]
     parts.append(f"window {tokens(budget.window)}{', a guess' if session.models.window_is_guessed else ''}")
     if effective < size:
@@ -182,31 +168,10 @@ def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> lis
     floor = floor_of(rows)
     items = ", ".join(f"{part} {tokens(count)}" for part, count in floor.items())
     parts.append(f"floor {tokens(sum(floor.values()))}: {items}")
-    used = styled()
-    over = False
-    for number, part in enumerate(session.compactor.shares()):
-        used.append(dot if number else "", QUIET)
-        used.append(
-            f"{part.name} {tokens(part.used)} of {tokens(part.limit)}", WARN if part.used > part.limit else QUIET
-        )
-        over = over or (part.used > part.limit and part.name in ("context", "history"))
-    if over:
-        used.append(f"{dot}a compaction brings it back to its share", QUIET)
-    listed = [*indented(screen, styled(dot.join(parts))), *indented(screen, used)]
-    if (report := session.compactor.report) is not None and any(report.allocation):
-        words = [
-            f"{name.replace('_', ' ')} {tokens(size)}" for name, size in report.allocation._asdict().items() if size
-        ]
-        words.append(f"answer {tokens(budget.reserve)}")
-        listed += indented(screen, styled((f"the last compaction gave {dot.join(words)}", QUIET)))
-    return listed
-
-
-def indented(screen: Screen, line: Text) -> list[Text]:
-    """Wrap and indent a line."""
-    from codelet.frontends.terminal.show.console import wrap
-
-    return [styled("  ").append_text(row) for row in wrap(line, screen.width - 2)]
+    return [
+        *parts,
+        *(f"{part.name} {tokens(part.used)} of {tokens(part.limit)}" for part in session.compactor.shares()),
+    ]
 
 
 async def _exact(screen: Screen, session: Session) -> Text | None:
@@ -261,3 +226,115 @@ async def reminders(screen: Screen, session: Session, argument: str) -> None:
 
 def _switch(row: ReminderRow) -> tuple[str, str]:
     return ("on", "") if row.on else ("off", WARN)
+
+
+async def compact_now(repl: ReplControls, argument: str) -> None:
+    """Compact now, to a size and with instructions; --preview only shows the result."""
+    first, _, rest = argument.partition(" ")
+    wanted = rest.strip() if first == "--preview" else argument
+    if not repl.session.messages:
+        repl.screen.note("there is nothing to compact")
+        return
+    if wanted[:1] == "-" and wanted[1:2].strip():  # an unknown option, or a negative size
+        raise UsageError("/compact takes a size (20k, 30%) and instructions, or --preview")
+    try:
+        size, instruction = parsed(wanted)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if first == "--preview":
+        _preview(repl.screen, repl.session, instruction, size)
+        return
+    compactor = repl.session.compactor
+    before = compactor.report
+    if await repl.watch(repl.session.compact(instruction, size)) == "stopped" and compactor.report is before:
+        repl.screen.note("not compacted: stopped; the conversation is unchanged")
+
+
+def _preview(screen: Screen, session: Session, instruction: str, size: Size | None) -> None:
+    """Show what a compaction would do."""
+    from codelet.context.compaction import IrreducibleContext
+
+    try:
+        seen = session.compactor.preview(instruction, size)
+    except (IrreducibleContext, NothingToCompact) as error:
+        raise UsageError(f"not compacted: {error}") from None
+    pays = f"; saves money after {plural(seen.pays_after, 'request')}" if seen.pays_after else ""
+    _show_report(screen, seen.report, "would be", (seen.before, seen.after), pays)
+
+
+async def uncompact(repl: ReplControls, argument: str) -> None:
+    """Undo the last compaction."""
+    if (event := repl.session.compactor.undo()) is None:
+        repl.screen.note("there is no compaction to undo")
+    else:
+        repl.show(event)
+
+
+async def explain(screen: Screen, session: Session, argument: str) -> None:
+    """Show what the last compaction did with each turn."""
+    if (report := session.compactor.report) is None:
+        screen.note("nothing was compacted yet; /compact --preview shows what would be")
+    else:
+        _show_report(screen, report, "was", session.compactor.sizes)
+
+
+def _show_report(screen: Screen, report: CompactionReport, verb: str, sizes: tuple[int, int], more: str = "") -> None:
+    """Show each turn's fate, the next request's sizes before and after, and the warnings."""
+    for fate in report.turns:
+        line = styled((f"{fate.turn:>5}  ", QUIET), (f"{fate.fate:<10} ", ACCENT))
+        line.append(f"{tokens(fate.before):>6} to {tokens(fate.after):<6} ")
+        line.append(f"weight {_parts(fate.score)}", QUIET)
+        screen.say(screen.truncate(line))
+    less = f", {100 - percent_of(sizes[1], sizes[0])}% less" if 0 < sizes[1] < sizes[0] else ""
+    sizes_told = f"the conversation {verb} compacted: {next_request(*sizes, screen.signs)}{less}{more}"
+    screen.say(*screen.indented(styled(sizes_told)))
+    for warning in report.warnings:
+        screen.say(screen.truncate(styled((f"  {screen.signs.failed} ", WARN), clean(warning))))
+    for struck in report.struck:
+        screen.say(screen.truncate(styled(("  left out of the handoff: ", QUIET), clean(struck))))
+
+
+def _parts(score: Score) -> str:
+    """A turn's score and its parts."""
+    found = [f"{value} {words}" for name, words in _SCORED.items() if (value := getattr(score, name))]
+    return f"{score.total}: {', '.join(found)}" if found else str(score.total)
+
+
+_SCORED = {
+    "anchor": "settled something",
+    "recency": "recent",
+    "relevance": "relevant to the prompt",
+    "files": "files in use",
+    "reference": "referred to later",
+    "feedback": "your feedback",
+}
+
+
+async def pin(screen: Screen, session: Session, argument: str) -> None:
+    """Keep a message verbatim through compactions."""
+    session.compactor.pin(number := _number(argument))
+    screen.note(f"message {number} stays verbatim: {_in_words(session)[number]}")
+
+
+async def unpin(screen: Screen, session: Session, argument: str) -> None:
+    """Remove a pin."""
+    number = _number(argument)
+    if any(row.number == number and not row.pinned for row in session.context()):
+        raise UsageError(f"message {number} is not pinned; /context marks pinned messages")
+    session.compactor.unpin(number)
+    screen.note(f"message {number} is no longer pinned: {_in_words(session)[number]}")
+
+
+async def drop(screen: Screen, session: Session, argument: str) -> None:
+    """Remove a message, a call with its results."""
+    was = _in_words(session)
+    gone = session.compactor.drop(_number(argument))
+    named = f"message {gone[0]}" if len(gone) == 1 else f"messages {gone[0]} to {gone[-1]}"
+    screen.note(f"removed {named}; later messages have new numbers:")
+    screen.say(*(row for number in gone for row in screen.indented(styled((was[number], QUIET)))))
+
+
+def _number(argument: str) -> int:
+    if (number := whole_number(argument)) is None:
+        raise UsageError("name one message by its number in /context")
+    return number

@@ -1,4 +1,4 @@
-"""/rewind: back to before a prompt, with the conversation, files or both. /undo: the last change."""
+"""/diff: what the session changed. /rewind: back to before a prompt, with its files. /undo: the last change."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 from codelet.errors import ToolError, UsageError
 from codelet.extensions.services import file_history
+from codelet.frontends.terminal.screen import Screen, styled
 from codelet.frontends.terminal.show.numbers import plural
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
-from codelet.frontends.terminal.slash_commands.show_changes import change_words, changed_rows
-from codelet.frontends.terminal.slash_commands.show_session import styled
-from codelet.record import Record
+from codelet.system.git import run_git
 from codelet.system.text import clean, one_line
 from codelet.system.text.typed import whole_number
 
@@ -20,80 +19,165 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from codelet.conversation import Checkpoint
-    from codelet.extensions.services import ChangeLog, FileBack, RanCommand
+    from codelet.extensions.services import ChangeLog, FileBack, PlaceState, RanCommand
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
+    from codelet.loop.session import Session
 
+
+_MOST_NEW = 40
+_LONGEST_NAME = 1_000
+_MOST_ROWS = 400
+_MOST_BYTES = 4 << 20
+_MOST_NAMED = 3
+_MOST_LISTED = 12
+_FOREIGN_ROWS = 20
+_NO_CHANGE = "no file changes to undo"
 What = Literal["both", "conversation", "files"]
-
 _WHAT: dict[What, str] = {
     "both": "Conversation and files",
     "conversation": "Conversation only",
     "files": "Files only",
 }
-_NO_CHANGE = "no file changes to undo"
-_MOST_NAMED = 3
-_MOST_LISTED = 12
-_FOREIGN_ROWS = 20
 
 
-class _Wish(Record):
-    """The command's arguments; None for what is still to be chosen."""
+async def diff(screen: Screen, session: Session, argument: str) -> None:
+    """Show what the session changed, in a file or all; or the working tree with `git` or without changes."""
+    log = file_history(session)
+    plan = [back for back in log.plan(log.changes) if not back.stands]
+    if argument == "git" or (not plan and not argument):
+        await _work_tree(screen, session)
+        return
+    chosen = [back for back in plan if argument in ("", back.name)]
+    if not chosen:
+        raise UsageError(
+            f"this session has not changed {one_line(argument, 60)}; /diff git shows changes since the last commit"
+        )
+    for back in chosen:
+        others = "  also changed by someone else or a command" if back.foreign else ""
+        screen.say(styled((clean(back.name), "bold"), (f"  {_change_words(back)}", QUIET), (others, WARN)))
+        screen.say(*_changed_rows(screen, session, back, limit=_MOST_ROWS))
+    if not argument:
+        ran = f"; {plural(len(log.commands), 'command')} may have changed more (/diff git)" if log.commands else ""
+        screen.note(f"{plural(len(chosen), 'file')} edited{ran}")
 
+
+def _change_words(back: FileBack) -> str:
+    """A file's change in a few words, such as `new file`, `removed`, `+3 -1`."""
+    from codelet.frontends.terminal.show.diff_rows import count_diff
+
+    if back.target.kind == "nothing":
+        return "new file"
+    if back.now.kind == "nothing":
+        return "removed"
+    if back.target.mode != back.now.mode and back.target.digest == back.now.digest:
+        return f"mode {back.target.mode:o}, now {back.now.mode:o}"
+    if (text := _unified(back.name, back.target, back.now)) is None:
+        return "changed, not as text"
+    count = count_diff(text)
+    return " ".join(f"{sign}{number}" for sign, number in (("+", count.added), ("-", count.removed)) if number)
+
+
+def _changed_rows(screen: Screen, session: Session, back: FileBack, *, limit: int, reverse: bool = False) -> list[Text]:
+    """The diff between before and now; `reverse` for what restoring would do."""
+    from codelet.frontends.terminal.show.diff_rows import diff_rows
+
+    old, new = (back.now, back.target) if reverse else (back.target, back.now)
+    text = _unified(back.name, old, new) or ""
+    return diff_rows(session.mask(text), screen.width, screen.signs, limit=limit) if text else []
+
+
+def _unified(name: str, old: PlaceState, new: PlaceState) -> str | None:
+    """The diff of two states; None for binary files."""
+    from codelet.tools.change import unified
+
+    before, after = _text(old), _text(new)
+    return None if before is None or after is None else unified(before, after, name)
+
+
+def _text(state: PlaceState) -> str | None:
+    from codelet.tools.encoding import decode_text
+
+    if state.kind == "nothing":
+        return ""
+    decoded = None if state.data is None else decode_text(state.data)
+    return None if decoded is None else decoded[0]
+
+
+async def _work_tree(screen: Screen, session: Session) -> None:
+    """Show changes since the last commit."""
+    from codelet.frontends.terminal.show.diff_rows import diff_rows
+
+    folder = session.workspace
+    answer = await run_git(folder, "diff", "HEAD", limit=_MOST_BYTES)
+    if answer is not None and answer.exit_code > 0:  # before the first commit
+        answer = await run_git(folder, "diff", limit=_MOST_BYTES)
+    if answer is None:
+        raise UsageError("git does not work here; codelet doctor says why")
+    if answer.broken_off or (answer.exit_code and answer.complete):
+        why = answer.broken_off or answer.stderr.rpartition("\n")[2]
+        raise UsageError(f"git made no diff: {one_line(why, 200)}")
+    if not answer.complete:
+        screen.note(f"more than {_MOST_BYTES >> 20} MiB of changes: only the first are shown")
+    changes = session.mask(answer.stdout.decode("utf-8", "replace"))
+    fresh = await run_git(folder, "ls-files", "--others", "--exclude-standard", "-z")
+    names = fresh.stdout.decode("utf-8", "replace").split("\0")[:-1] if fresh is not None else []
+    if not changes.strip() and not names:
+        screen.note("no changes")
+        return
+    rows = diff_rows(changes, screen.width, screen.signs, limit=_MOST_ROWS, files=True)
+    screen.say(*rows, *(styled("  new ", (one_line(name, _LONGEST_NAME), "green")) for name in names[:_MOST_NEW]))
+
+
+def _wish(argument: str) -> tuple[int | None, What | None, bool]:
+    """Return how many prompts to go back, with what, and whether to overwrite. Raises UsageError."""
     prompts: int | None = None
-    what: What | None = None
-    overwrite: bool = False
-
-
-def _wish(argument: str) -> _Wish:
-    """Raises UsageError."""
-    wish = _Wish()
-    for word in argument.lower().split():
-        if (number := whole_number(word)) and wish.prompts is None:
-            wish = wish.replace(prompts=number)
-        elif (what := next((each for each in _WHAT if each == word), None)) is not None and wish.what is None:
-            wish = wish.replace(what=what)
-        elif word == "overwrite" and not wish.overwrite:
-            wish = wish.replace(overwrite=True)
-        else:
+    wanted: What | None = None
+    words = argument.lower().split()
+    for word in words:
+        if (number := whole_number(word)) and prompts is None:
+            prompts = number
+        elif (what := next((each for each in _WHAT if each == word), None)) is not None and wanted is None:
+            wanted = what
+        elif word != "overwrite":
             raise UsageError(f"/rewind takes N, then both, conversation or files, not {one_line(word, 40)}")
-    return wish
+    return prompts, wanted, "overwrite" in words
 
 
 async def rewind(repl: ReplControls, argument: str) -> None:
     """Go back to before a prompt, which returns to the input line."""
     screen, session = repl.screen, repl.session
     points, log = session.conversation.checkpoints[::-1], file_history(session)
-    try:
-        wish = _wish(argument)
-    except UsageError as error:
-        screen.fail(str(error))
-        return
+    prompts, what, overwrite = _wish(argument)
     if not points:
         screen.note("there is no prompt to go back to")
         return
-    prompts = wish.prompts or await _chosen_point(repl, points, log)
     if prompts is None:
-        return
+        rows = [_point_row(repl, number, points, log) for number in range(1, len(points) + 1)]
+        chosen = await repl.choose([styled(("Rewind to before which prompt?", "bold"))], rows)
+        if chosen is None:
+            screen.note("nothing was changed")
+            return
+        prompts = chosen + 1
     if prompts > len(points):
-        screen.fail(f"/rewind {prompts}: there are no {prompts:,} prompts to go back to, only {len(points)}")
-        return
+        raise UsageError(f"/rewind {prompts}: there are no {prompts:,} prompts to go back to, only {len(points)}")
     point = points[prompts - 1]
     plan = [back for back in log.plan(log.since(point.turn)) if not back.stands]
     ran = [command for command in log.commands if command.turn >= point.turn]
-    what = wish.what or await _chosen_what(repl, point, plan, ran)
+    if what is None:
+        what = await _chosen_what(repl, point, plan, ran)
+    elif what != "conversation" and ran:
+        screen.note(_commands_told(ran))
     if what is None:
         screen.note("nothing was changed")
         return
     done: list[FileBack] = []
     if what != "conversation" and plan:
-        found = await _files_back(repl, log, plan, overwrite=wish.overwrite)
+        found = await _files_back(repl, log, plan, overwrite=overwrite)
         if found is None:
             if what == "both":
                 screen.note("the conversation is unchanged")
             return
         done = found
-    if what != "conversation" and ran:
-        screen.note(_commands_told(ran))
     if what == "files":
         repl.rewound.add(done)
         if not plan and not ran:
@@ -105,8 +189,8 @@ async def rewind(repl: ReplControls, argument: str) -> None:
     stay = "" if what == "both" else "; files unchanged"
     unpinned = f"; {plural(pinned, 'pinned message')} went, too" if pinned else ""
     screen.note(f"rewound to before {'your last prompt' if prompts == 1 else 'that prompt'}{stay}{unpinned}")
-    repl.rewound.add(done, claimed=False)
-    if names := repl.rewound.went_to(point.turn):
+    repl.rewound.add(done)
+    if names := repl.rewound.went_to(point.turn - 1 if point.turn else session.turns):
         screen.note(f"restored since: {names}; the model learns this with your next prompt")
 
 
@@ -114,8 +198,7 @@ async def undo(repl: ReplControls, argument: str) -> None:
     """Undo the last call that changed files."""
     screen, log = repl.screen, file_history(repl.session)
     if argument not in ("", "overwrite"):
-        screen.fail(f"/undo takes overwrite or nothing, not {one_line(argument, 40)}")
-        return
+        raise UsageError(f"/undo takes overwrite or nothing, not {one_line(argument, 40)}")
     if not log.changes:
         screen.note(_NO_CHANGE)
         if log.commands:
@@ -131,16 +214,6 @@ async def undo(repl: ReplControls, argument: str) -> None:
         return
     screen.note(f"undoing {words}")
     repl.rewound.add(await _files_back(repl, log, plan, overwrite=argument == "overwrite") or ())
-
-
-async def _chosen_point(repl: ReplControls, points: Sequence[Checkpoint], log: ChangeLog) -> int | None:
-    """Let the user choose a prompt; 1 is the newest."""
-    rows = [_point_row(repl, number, points, log) for number in range(1, len(points) + 1)]
-    chosen = await repl.choose([styled(("Rewind to before which prompt?", "bold"))], rows)
-    if chosen is None:
-        repl.screen.note("nothing was changed")
-        return None
-    return chosen + 1
 
 
 def _point_row(repl: ReplControls, number: int, points: Sequence[Checkpoint], log: ChangeLog) -> Text:
@@ -165,20 +238,16 @@ async def _chosen_what(
         return "conversation"
     asked = one_line(repl.session.mask(repl.pastes.fold(point.prompt)), max(repl.screen.width - 9, 10))
     head = [styled((f"Before: {asked}", "bold"))]
-    head += [_back_row(back) for back in plan[:_MOST_LISTED]]
+    for back in plan[:_MOST_LISTED]:
+        why = back.lost or back.foreign
+        told = (f"  {why}", WARN) if why else (f"  {_change_words(back)} undone", QUIET)
+        head.append(styled("  ", clean(back.name), told))
     if len(plan) > _MOST_LISTED:
         head.append(styled((f"  and {len(plan) - _MOST_LISTED} more files", QUIET)))
     if ran:
         head.append(styled((f"  {_commands_told(ran)}", WARN)))
     chosen = await repl.choose(head, [styled(about) for about in _WHAT.values()])
     return None if chosen is None else list(_WHAT)[chosen]
-
-
-def _back_row(back: FileBack) -> Text:
-    """A file and its fate."""
-    if why := back.lost or back.foreign:
-        return styled("  ", clean(back.name), (f"  {why}", WARN))
-    return styled("  ", clean(back.name), (f"  {change_words(back)} undone", QUIET))
 
 
 async def _files_back(
@@ -217,7 +286,7 @@ async def _may_overwrite(repl: ReplControls, foreign: Sequence[FileBack]) -> boo
     rows: list[Text] = []
     for back in foreign:
         rows.append(styled((clean(back.name), "bold"), (f" {back.foreign}", WARN)))
-        rows += changed_rows(repl.screen, repl.session, back, reverse=True, limit=_FOREIGN_ROWS)
+        rows += _changed_rows(repl.screen, repl.session, back, reverse=True, limit=_FOREIGN_ROWS)
     which = "it" if len(foreign) == 1 else "them"
     options = [styled(f"keep {which}")]
     options += [styled(f"overwrite {which}: the - lines above are lost"), styled("cancel")]
