@@ -76,8 +76,9 @@ class PromptLine:
         history: History,
         settings: Settings,
         colours: Callable[[], bool],
+        fail: Callable[[str], None],
     ) -> None:
-        self._colours = colours
+        self._colours, self._fail = colours, fail
         self._source, self._pastes, self._draft, self._workspace = source, pastes, draft, workspace
         self._status, self._cycle_mode, self._show_whole = status, cycle_mode, show_whole
         self.pausing: Callable[[bool], None] = lambda paused: None
@@ -392,8 +393,7 @@ class PromptLine:
     async def _edit(self) -> None:
         """Edit the line in the user's editor."""
         if refusal := why_no_editor(self._workspace):
-            self._warning = refusal
-            self.refresh()
+            self._fail(refusal)
             return
         self._buffer.text = before = self._pastes.expand(self._buffer.text)
         self.bottom.hold(True)

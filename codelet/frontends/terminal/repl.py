@@ -72,10 +72,7 @@ class Repl:
         debug: bool = False,
     ) -> None:
         own = settings or Settings()
-        self.session = session
-        self.commands = commands
-        self.log = log
-        self.open_model = open_model
+        self.session, self.commands, self.log, self.open_model = session, commands, log, open_model
         self.screen = TerminalScreen(own.theme, debug=debug)
         self.exit_status: int | None = None
         self.can_resume = log.carried is not None and unfinished(session)
@@ -105,6 +102,7 @@ class Repl:
             history=self._history(own.history),
             settings=own,
             colours=lambda: self.screen.theme != "plain",
+            fail=self.screen.fail,
         )
         self.prompt_line.hung_up, self.prompt_line.parting = self._hung_up, self._parting
         self.screen.bottom, self.screen.lent = self.prompt_line.bottom, self.prompt_line.lent

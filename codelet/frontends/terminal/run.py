@@ -10,8 +10,8 @@ import os
 import signal
 import sys
 import termios
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -22,6 +22,7 @@ from codelet.system.text import one_line
 if TYPE_CHECKING:
     from codelet.export.live import Reserved
     from codelet.frontends.exporting import Exporting
+    from codelet.frontends.terminal.repl import Repl
     from codelet.loop.session import Session
     from codelet.settings import Settings
 
@@ -59,7 +60,8 @@ async def run_repl(settings: Settings, first: str | None = None, *, debug: bool 
     loop.add_signal_handler(signal.SIGHUP, end, EXIT_HANGUP)
     try:
         try:
-            status = await _run(settings, first, opened, debug=debug)
+            async with _repl(settings, first, opened, debug=debug) as repl:
+                status = await repl.run()
         except asyncio.CancelledError:
             if not ended:
                 raise
@@ -81,10 +83,11 @@ async def run_repl(settings: Settings, first: str | None = None, *, debug: bool 
     return status
 
 
-async def _run(
+@asynccontextmanager
+async def _repl(
     settings: Settings, first: str | None, opened: list[tuple[Session, Exporting | None]], *, debug: bool
-) -> int:
-    """Open the session and run the REPL in it; return the exit status."""
+) -> AsyncIterator[Repl]:
+    """Set the terminal to raw mode and open the session, into `opened`, and its REPL."""
     reserved = None
     if settings.wait is not None:  # the terminal is not raw yet: Ctrl-C ends the wait
         from codelet.opening import reserved_for
@@ -100,7 +103,7 @@ async def _run(
         from codelet.frontends.terminal.slash_commands.command_list import commands_for
         from codelet.opening import models_to_choose, provider_named
 
-        repl = Repl(
+        yield Repl(
             session,
             commands_for(session, in_repl=True),
             lambda name, effort: provider_named(name, settings.replace(effort=effort)),
@@ -110,7 +113,6 @@ async def _run(
             partial(models_to_choose, settings),
             debug=debug,
         )
-        return await repl.run()
 
 
 async def _open(settings: Settings, reserved: Reserved | None, opened: list[tuple[Session, Exporting | None]]) -> None:

@@ -78,8 +78,10 @@ def greeting(session: Session, columns: int, signs: Signs) -> list[str]:
     """The rows above the first prompt: version, model, folder, instruction files, first keys."""
     folder = _shortened(clean(short_path(session.workspace)), columns, signs)
     parts = [f"codelet {__version__}", one_line(session.provider.model, columns), folder]
-    head = f" {signs.dot} ".join(filter(None, parts))
-    rows = [head] if len(head) <= columns else [part for part in parts if part]
+    rows = parts[:1]
+    for part in filter(None, parts[1:]):
+        longer = f"{rows[-1]} {signs.dot} {part}"
+        rows = [*rows[:-1], longer] if len(longer) <= columns else [*rows, part]
     # These are in force, unless that reminder is off.
     from codelet.context.reminders.instructions import Instructions
 

@@ -82,7 +82,7 @@ class _TerminalCommand:
         self._command = command
         self._workspace = workspace
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._masking = masker.stream()
+        self._masking = masker.stream() if masker.has_secrets else None
         self._flush: asyncio.TimerHandle | None = None
         self._printed = ""
         self._cut = False
@@ -144,8 +144,7 @@ class _TerminalCommand:
             keys = os.read(sys.stdin.fileno(), _CHUNK)
         except OSError:
             keys = b""
-        reads_lines = bool(termios.tcgetattr(self._master)[tty.LFLAG] & termios.ICANON)
-        if not keys or (keys == b"\x1b" and reads_lines):
+        if not keys or (keys == b"\x1b" and termios.tcgetattr(self._master)[tty.LFLAG] & termios.ICANON):
             self._stopped = True
             if self._task is not None:
                 self._task.cancel()
@@ -168,14 +167,15 @@ class _TerminalCommand:
         except OSError:  # nothing now, or no one has the terminal open
             return False
         text = self._decoder.decode(data)
-        self._show(self._masking.feed(text))
+        self._show(text if self._masking is None else self._masking.feed(text))
         if self._flush is not None:
             self._flush.cancel()
         self._flush = asyncio.get_running_loop().call_later(_HELD_SECONDS, self._show_held)
         return bool(data)
 
     def _show_held(self) -> None:
-        self._show(self._masking.flush())
+        if self._masking is not None:
+            self._show(self._masking.flush())
 
     def _show(self, text: str) -> None:
         sys.stdout.write(text)

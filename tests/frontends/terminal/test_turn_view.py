@@ -69,6 +69,7 @@ async def test_a_stop_is_the_turns_to_tell(tmp_path: Path, monkeypatch: pytest.M
             history=InMemoryHistory(),
             settings=Settings(),
             colours=bool,
+            fail=pytest.fail,
         )
         line.start()
         await asyncio.sleep(0)

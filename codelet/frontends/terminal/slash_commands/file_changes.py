@@ -115,6 +115,8 @@ async def _work_tree(screen: Screen, session: Session) -> None:
         raise UsageError("git does not work here; codelet doctor says why")
     if answer.broken_off or (answer.exit_code and answer.complete):
         why = answer.broken_off or answer.stderr.rpartition("\n")[2]
+        if "not a git repository" in answer.stderr.lower():
+            why = "there is no git repository here"
         raise UsageError(f"git made no diff: {one_line(why, 200)}")
     if not answer.complete:
         screen.note(f"more than {_MOST_BYTES >> 20} MiB of changes: only the first are shown")

@@ -216,10 +216,11 @@ class Commands:
 
     def near(self, name: str) -> str | None:
         """Return the command probably meant by an unknown name."""
-        names = [name for command in self for name in command.names if " " not in name]
+        names = [command.name for command in self if " " not in command.name]
         begun = (known for known in names if known.startswith(name))
+        names += [alias for command in self for alias in command.aliases]
         meant = self._elsewhere.get(name)
-        return (meant if meant in names else None) or nearest(name, names) or next(begun, None)
+        return (meant if meant in names else None) or next(begun, None) or nearest(name, names)
 
     @property
     def listed(self) -> list[SlashCommand]:
