@@ -7,7 +7,7 @@ one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Literal
 
@@ -180,22 +180,22 @@ class Approvals:
             self.refused.append(self._described(call))
             self._record_answer(call, "nobody to ask", verdict.reason)
             return prompt.REFUSED_UNATTENDED.format(reason=verdict.reason)
-        mask = self.masker.mask
+        rule = verdict.suggestion or ""
         question = Question(
             call.id,
             call.name,
-            without_secrets(call.arguments, self.masker),
-            _masked(verdict, mask),
-            mask(preview.text),
+            call.arguments,
+            verdict,
+            preview.text,
             self.timeout,
-            asks=mask(preview.asks),
-            touches=without_secrets(call.touches or (), self.masker),
-            where=mask(place),
+            asks=preview.asks,
+            touches=call.touches or (),
+            where=place,
             following=self._waiting,
-            covered=tuple(map(mask, self._covered(verdict))),
-            change=None if preview.change is None else without_secrets(preview.change.reported(), self.masker),
+            covered=tuple(self._policy.covered(rule)) if rule.startswith("bash(") else (),
+            change=None if preview.change is None else preview.change.reported(),
         )
-        answer = await self._answered(self.ask(question))
+        answer = await self._answered(question)
         if answer is None:
             self._record_answer(call, "no answer", f"within {self.timeout:g} s")
             return prompt.REFUSED_BY_USER.format(reason=f": no answer within {self.timeout:g} s")
@@ -209,11 +209,6 @@ class Approvals:
             return None
         self._record_answer(call, "always" if made else "yes", made)
         return None
-
-    def _covered(self, verdict: Verdict) -> list[str]:
-        """Commands that "always" would allow, where its rule is for commands."""
-        rule = verdict.suggestion or ""
-        return self._policy.covered(rule) if rule.startswith("bash(") else []
 
     async def put(self, name: str, asks: str, shown: str, reason: str) -> bool:
         """Ask the user about something other than a call; return True for a yes. `asks` is a short question."""
@@ -229,12 +224,11 @@ class Approvals:
         """Ask what is no call. None if there is no one, or no answer in time."""
         if self.ask is None:
             return None
-        question = without_secrets(question, self.masker)
         async with self._in_turn():
-            answer = await self._answered(self.ask(question))
+            answer = await self._answered(question)
         outcome: DecisionOutcome = "no answer" if answer is None else "yes" if answer.allow else "no"
         reason = "" if answer is None else self.masker.mask(answer.reason)
-        self.history.append(Decision(f"{question.tool}: {question.asks}", outcome, reason))
+        self.history.append(Decision(self.masker.mask(f"{question.tool}: {question.asks}"), outcome, reason))
         return answer
 
     def _widened(self, verdict: Verdict, answer: Answer) -> str:
@@ -258,11 +252,12 @@ class Approvals:
             return f"exactly: {verdict.exactly}"
         return ""
 
-    async def _answered(self, answer: Awaitable[Answer]) -> Answer | None:
-        """The answer; None if the time for it is over."""
+    async def _answered(self, question: Question) -> Answer | None:
+        """The answer to a question, which is shown without secrets; None if the time for it is over."""
+        assert self.ask is not None
         try:
             async with asyncio.timeout(self.timeout):
-                return await answer
+                return await self.ask(without_secrets(question, self.masker))
         except TimeoutError:
             return None
 
@@ -305,11 +300,3 @@ def _about(call: GuardedCall) -> str:
 
     about = call.name if call.title == all_arguments(call.arguments) else call.described
     return f"{about}\n{json.dumps(call.arguments, indent=2, ensure_ascii=False, default=str)}"
-
-
-def _masked(verdict: Verdict, mask: Callable[[str], str]) -> Verdict:
-    """Return the verdict without secrets."""
-    parts = tuple((mask(text), mask(reason)) for text, reason in verdict.parts)
-    suggestion = None if verdict.suggestion is None else mask(verdict.suggestion)
-    exactly = None if verdict.exactly is None else mask(verdict.exactly)
-    return verdict.replace(reason=mask(verdict.reason), suggestion=suggestion, exactly=exactly, parts=parts)

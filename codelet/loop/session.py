@@ -35,7 +35,7 @@ from codelet.extensions.base import Command, Extension, end_extension, named, of
 from codelet.extensions.manifest import every_session
 from codelet.loop.meter import Limits, Meter
 from codelet.loop.models import Models
-from codelet.loop.toolbox import Safeguards, equip
+from codelet.loop.toolbox import Safeguards, Toolbox
 from codelet.loop.turn import BegunTurn, OpenTurn, TurnState, run_steps
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import Arguments, Message
@@ -105,7 +105,7 @@ class Session:
         self.entry = Entry(self.conversation, self.compactor, self.window, self.safeguards.hides, recall=has_tools)
         first, last = every_session(self.safeguards, chosen=tools is not None, has_tools=has_tools)
         self.extensions = (*first, *last, *extensions)
-        self.toolbox = equip(
+        self.toolbox = Toolbox(
             [*(all_tools() if tools is None else tools), *offered_by(self.extensions)],
             context.replace(tasks=self._tasks, sees=lambda: self.models.facts.images is not False),
             policy or Policy(workspace),

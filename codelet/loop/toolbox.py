@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -50,31 +50,32 @@ class Safeguards(Record):
 
 class Toolbox:
     """The tools of calls and their context: `tools` are the offered ones of those `known`. `approvals` decides on each
-    call, `guards` act before and after it; `masker` keeps secrets out of the answers; `touched` are the folders that
+    call; `masker` keeps secrets out of the answers, after `guards` and before `closing`; `touched` are the folders that
     calls worked in.
     """
 
     def __init__(
         self,
-        tools: Mapping[str, Tool],
+        tools: Sequence[Tool],
         context: ToolContext,
         policy: Policy,
         ask: Ask | None,
         safeguards: Safeguards,
-        guards: Guards,
-        notices: Notices,
+        guards: Sequence[Guard] = (),
+        closing: Sequence[Guard] = (),
+        notices: Notices | None = None,
     ) -> None:
-        self.known = self.tools = tools
-        self.context = context
+        self.known = self.tools = named("tool", tools)
+        self.context = context.replace(resources=safeguards.resources)
         self._policy = policy
         self.ask = ask
-        self.masker = guards.masker
+        self.masker = safeguards.hides
         self.touched = Touched(context.workspace)
-        self.guards = guards
+        self.guards = Guards(self.masker, guards, closing)
         self.sandbox = safeguards.sandbox
         self._ask_timeout = safeguards.ask_timeout
         self._only: Collection[str] | None = None
-        self.notices = notices
+        self.notices = notices or Notices(self.masker.mask)
 
     @property
     def policy(self) -> Policy:
@@ -196,20 +197,3 @@ def _only_writes(tool: Tool) -> bool:
     """Return whether all that a call of the tool touches is what it writes."""
     touches = tool.touched({"path": "any"})
     return {touch.kind for touch in touches or ()} == {"write"}
-
-
-def equip(
-    tools: Sequence[Tool],
-    context: ToolContext,
-    policy: Policy,
-    ask: Ask | None,
-    safeguards: Safeguards,
-    guards: Sequence[Guard] = (),
-    closing: Sequence[Guard] = (),
-    notices: Notices | None = None,
-) -> Toolbox:
-    """The toolbox of a session; the answers of calls are masked behind `guards` and before `closing`."""
-    masker = safeguards.hides
-    standing = Guards(masker, guards, closing)
-    guarded = context.replace(resources=safeguards.resources)
-    return Toolbox(named("tool", tools), guarded, policy, ask, safeguards, standing, notices or Notices(masker.mask))

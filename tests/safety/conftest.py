@@ -13,7 +13,7 @@ from codelet import events, prompt
 from codelet.conversation import Conversation
 from codelet.extensions.base import Guard
 from codelet.loop.calls import CallRunner
-from codelet.loop.toolbox import Safeguards, Toolbox, equip
+from codelet.loop.toolbox import Safeguards, Toolbox
 from codelet.messages import tool_result
 from codelet.safety import Policy
 from codelet.safety.verdict import Ask
@@ -33,7 +33,7 @@ def toolbox(
     workspace: Path, policy: Policy, ask: Ask | None = None, *, guards: Sequence[Guard] = (), **more: Any
 ) -> Toolbox:
     """All tools, guarded as a session guards them."""
-    return equip(all_tools(), ToolContext(workspace), policy, ask, Safeguards(**more), guards)
+    return Toolbox(all_tools(), ToolContext(workspace), policy, ask, Safeguards(**more), guards)
 
 
 async def calls(box: Toolbox, name: str, **arguments: Any) -> list[events.Event]:

@@ -11,7 +11,7 @@ import pytest
 
 from codelet.extensions.protected_files import ProtectedFiles
 from codelet.extensions.tasks import Tasks
-from codelet.loop.toolbox import Safeguards, Toolbox, equip
+from codelet.loop.toolbox import Safeguards, Toolbox
 from codelet.safety import Policy
 from codelet.safety.sandbox import Confinement, Sandbox, find_confinement
 from codelet.safety.sandbox.aside import MadeFile, settle
@@ -33,7 +33,7 @@ async def confined(workspace: Path, way: str = "bubblewrap") -> tuple[Toolbox, S
         sandbox.found = Confinement("landlock", "")
     tasks = Tasks(sandbox)
     context = ToolContext(workspace, tasks=lambda: tasks)
-    box = equip(
+    box = Toolbox(
         all_tools(), context, Policy(workspace, "auto"), None, Safeguards(sandbox=sandbox),
         [guard for each in (ProtectedFiles(sandbox),) for guard in each.guards],
     )  # fmt: skip

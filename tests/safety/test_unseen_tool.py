@@ -17,7 +17,7 @@ from codelet.frontends.terminal.question import body_rows, head_rows
 from codelet.frontends.terminal.show.call_rows import call_title
 from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.renderer import Renderer
-from codelet.loop.toolbox import Safeguards, Toolbox, equip
+from codelet.loop.toolbox import Safeguards, Toolbox
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
 from codelet.safety.verdict import Answer, Question, Touch
@@ -126,7 +126,7 @@ def test_of_several_things_that_it_touches_each_must_be_allowed(workspace: Path)
 def box_with(each: Tool, workspace: Path, *answers: Answer, audit: AuditLog | None = None) -> tuple[Toolbox, Person]:
     person = Person(*answers)
     guards = [] if audit is None else [Audit(audit)]
-    return equip((each,), ToolContext(workspace), Policy(workspace), person.ask, Safeguards(), guards), person
+    return Toolbox((each,), ToolContext(workspace), Policy(workspace), person.ask, Safeguards(), guards), person
 
 
 async def test_interface_abstraction_one_title_is_what_every_front_end_prints(tmp_path: Path) -> None:

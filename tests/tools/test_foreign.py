@@ -12,7 +12,7 @@ import pytest
 
 from codelet import events
 from codelet.errors import ToolError
-from codelet.loop.toolbox import Safeguards, equip
+from codelet.loop.toolbox import Safeguards, Toolbox
 from codelet.safety import Policy
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput
 from tests.safety.conftest import call, calls
@@ -65,7 +65,7 @@ def foreign(schema: dict[str, Any]) -> Tool:
     ],
 )
 async def test_what_fits_runs_as_it_was_sent(tmp_path: Path, schema: dict[str, Any], given: dict[str, Any]) -> None:
-    box = equip([foreign(schema)], ToolContext(tmp_path), Policy(tmp_path, yes=True), None, Safeguards())
+    box = Toolbox([foreign(schema)], ToolContext(tmp_path), Policy(tmp_path, yes=True), None, Safeguards())
     assert await call(box, "foreign", **given) == ("done", repr(given))
 
 
@@ -86,7 +86,7 @@ async def test_what_fits_runs_as_it_was_sent(tmp_path: Path, schema: dict[str, A
 async def test_what_does_not_fit_is_told(
     tmp_path: Path, schema: dict[str, Any], given: dict[str, Any], text: str
 ) -> None:
-    box = equip([foreign(schema)], ToolContext(tmp_path), Policy(tmp_path, yes=True), None, Safeguards())
+    box = Toolbox([foreign(schema)], ToolContext(tmp_path), Policy(tmp_path, yes=True), None, Safeguards())
     status, told = await call(box, "foreign", **given)
     assert status == "failed"
     assert told.startswith(text)
@@ -145,7 +145,7 @@ async def test_its_arguments_are_shown_and_handed_on_under_the_names_that_were_g
     tmp_path: Path, given: dict[str, Any]
 ) -> None:
     """Other names for arguments are understood for codelet's own tools only: here nobody knows what they mean."""
-    box = equip([foreign(NO_REQUIRED)], ToolContext(tmp_path), Policy(tmp_path, yes=True), None, Safeguards())
+    box = Toolbox([foreign(NO_REQUIRED)], ToolContext(tmp_path), Policy(tmp_path, yes=True), None, Safeguards())
     seen = await calls(box, "foreign", **given)
     [started] = [event for event in seen if isinstance(event, events.ToolCallStarted)]
     [result] = [event for event in seen if isinstance(event, events.ToolResult)]

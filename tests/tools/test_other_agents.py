@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from codelet.extensions.plans import Plans
-from codelet.loop.toolbox import Safeguards, Toolbox, equip
+from codelet.loop.toolbox import Safeguards, Toolbox
 from codelet.safety import Policy
 from codelet.tools import all_tools
 from codelet.tools.call_forms import understood
@@ -195,7 +195,7 @@ def box(workspace: Path) -> Toolbox:
     (workspace / "a file.txt").write_text("spaced\n")
     (workspace / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(64))
     context = ToolContext(workspace, sees=lambda: False)
-    return equip([*all_tools(), *Plans().tools], context, Policy(workspace, yes=True), None, Safeguards())
+    return Toolbox([*all_tools(), *Plans().tools], context, Policy(workspace, yes=True), None, Safeguards())
 
 
 @pytest.mark.parametrize(("agent", "name", "arguments", "expected"), RUNS)
