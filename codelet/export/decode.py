@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
@@ -150,26 +149,8 @@ def _parsed(data: bytes) -> object:
         raise ExportError(f"is larger than {MOST_BYTES >> 20} MiB")
     try:
         return msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _parsed_slowly(data)
-
-
-def _parsed_slowly(data: bytes) -> object:
-    """Return the value of JSON that msgspec refuses, or raise ExportError with the reason and the place.
-
-    A number that is out of range is returned: the check of the whole document names its place.
-    """
-    try:
-        value = json.loads(data.decode())
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise ExportError("holds half of a surrogate pair") from None
-    except UnicodeDecodeError as error:
-        raise ExportError(f"is not UTF-8 (byte {error.start})") from None
     except RecursionError:
         raise ExportError("is nested too deeply") from None
-    except json.JSONDecodeError as error:
-        raise ExportError(f"is not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
-    except ValueError:
-        raise ExportError("holds a number that is too long") from None
-    return value
+    except ValueError as error:  # msgspec's errors, and of text that is not UTF-8
+        reason = str(error).removeprefix("JSON is malformed: ").partition(" - at ")[0]
+        raise ExportError(f"is not JSON: {reason}") from None

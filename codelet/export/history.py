@@ -71,7 +71,8 @@ class LongTermSummary:
                 self._seen.add(segment["text"])
                 if text := self._news(parse_segment(segment["text"])):
                     self._pieces.append((segment["last"], text))
-        return _newest_lines("\n".join(text for _, text in self._pieces))
+        text = "\n".join(text for _, text in self._pieces)
+        return text if len(text) <= SUMMARY_CHARACTERS else text[-SUMMARY_CHARACTERS:].partition("\n")[2]
 
     def _news(self, segment: ParsedSegment) -> str:
         """The handoff, and the entries that no earlier compaction told; of its last turn it may not have told all."""
@@ -86,10 +87,6 @@ class LongTermSummary:
             return ""
         new = ParsedSegment(segment.first, segment.last, handoff=segment.handoff, entries=newer)
         return render(new, note=False).partition("\n")[2]
-
-
-def _newest_lines(text: str) -> str:
-    return text if len(text) <= SUMMARY_CHARACTERS else text[-SUMMARY_CHARACTERS:].partition("\n")[2]
 
 
 def is_said(message: Message) -> bool:

@@ -134,14 +134,18 @@ class Recorder:
 
     def _context(self, session: Session) -> dict[str, object]:
         """The parts that the session keeps outside its list."""
-        reminders = session.reminders
+        reminders, before = session.reminders, self._calls
+        # Made once, so that it is also encoded once.
+        self._calls = {
+            id(call): before.get(id(call)) or (call, call_entry(call)) for call in session.conversation.calls
+        }
         parts: dict[str, Any] = {
             "pins": session.compactor.pins,
             "reminders_off": _kinds(reminders.switched_off),
             "reminders_on": _kinds(reminders.switched_on) or UNSET,
             "touched_folders": tuple(session.toolbox.touched.names)[-_MOST_FOLDERS:],
             "thinking_dropped": session.provider.drops_thinking or UNSET,
-            "calls": self._call_entries(session.conversation.calls) or UNSET,
+            "calls": tuple(entry for _, entry in self._calls.values()) or UNSET,
         }
         if (report := session.compactor.report) is not None:
             parts["anchors"] = tuple(Anchor(turn=a.turn, kind=a.kind, text=a.text) for a in report.anchors)
@@ -151,18 +155,13 @@ class Recorder:
             parts["last_known_environment"] = self.environment
         return parts
 
-    def _call_entries(self, records: Iterable[CallRecord]) -> tuple[CallEntry, ...]:
-        """An entry for each record, made once, so that it is also encoded once."""
-        before = self._calls
-        self._calls = {id(record): before.get(id(record)) or (record, call_entry(record)) for record in records}
-        return tuple(entry for _, entry in self._calls.values())
-
     def _summary(self, conversation: Conversation) -> dict[str, object]:
         """Return the segments of the list, and their text as the summary. Only a rewrite adds segments."""
         if self._rewrites != conversation.rewrites:
             self._rewrites = conversation.rewrites
             texts = [message["content"] or "" for message in conversation.body if kind_of(message) == "segment"]
-            segments = tuple(map(_segment, texts))
+            parsed = zip(texts, map(parse_segment, texts), strict=True)
+            segments = tuple(Segment(first=each.first, last=each.last, text=text) for text, each in parsed)
             self._summarized = {
                 "segments": segments,
                 "summary": "\n\n".join(texts) or None,
@@ -235,11 +234,6 @@ def _model(session: Session) -> str | None:
     provider = session.provider
     model = provider.origin if provider.origin.startswith(REPLAY_PREFIX) else provider.model or None
     return model and model[:NAME_LENGTH]
-
-
-def _segment(text: str) -> Segment:
-    parsed = parse_segment(text)
-    return {"first": parsed.first, "last": parsed.last, "text": text}
 
 
 def _counted(stats: ToolStats, result: events.ToolResult) -> ToolStats:

@@ -63,12 +63,12 @@ class Saver:
     def save(self, snapshot: Document) -> None:
         """Save soon, without waiting. Replaces a snapshot that is still waiting."""
         self._waiting = snapshot
-        if self._work is None:
-            self._work = asyncio.create_task(self._save_waiting())
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._save_all())
 
     async def settle(self) -> None:
         """Wait until no save is under way or waiting. A failed one is not tried again."""
-        while self._work is not None:
+        while self._work is not None and not self._work.done():
             await asyncio.shield(self._work)
 
     async def close(self) -> None:
@@ -84,12 +84,6 @@ class Saver:
                 await asyncio.shield(asyncio.to_thread(self._lease.release))
         if self.problem is not None:
             raise ExportError(self.problem)
-
-    async def _save_waiting(self) -> None:
-        try:
-            await self._save_all()
-        finally:
-            self._work = None  # a task that is over holds its frames
 
     async def _save_all(self) -> None:
         while (snapshot := self._waiting) is not None:
