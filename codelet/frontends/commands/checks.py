@@ -9,7 +9,7 @@ from pathlib import Path
 
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE
 from codelet.safety import Policy
-from codelet.safety.audit.verify import AuditReport, verify
+from codelet.safety.audit.log import AuditReport, verify
 from codelet.safety.verdict import Touch, Verdict
 from codelet.system.text import visible
 

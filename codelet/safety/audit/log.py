@@ -1,11 +1,10 @@
-"""The audit file: an append-only list of records, each chained to the previous one by its hash.
+"""The audit file: an append-only list of records, each chained to the previous one by its hash; and its verifier.
 
 One JSON object per line: `n` counts from 1, `previous` is the hash of the record before, `hash` that of the record
 itself without this field, `before` that of the session's own record before. A changed, removed, added or moved line
-breaks the chain. A session whose last record is gone from the file writes a record `broken`. A record `recovered`
-follows the partial line of a killed writer: its `previous` is the hash of that line, its `after` that of the last whole
-record, which bridges the chain. A rewrite of the file or its end with new hashes, while no session writes, shows only
-in a comparison of the last hash, which `verify` returns, with a copy elsewhere.
+breaks the chain. A session whose last record is gone from the file writes a record `broken`. The next record takes the
+place of a killed writer's partial line. A rewrite of the file or its end with new hashes, while no session writes,
+shows only in a comparison of the last hash, which `verify` returns, with a copy elsewhere.
 """
 
 from __future__ import annotations
@@ -17,18 +16,21 @@ import os
 import re
 import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from codelet.errors import EXIT_INCOMPLETE, CodeletError, UsageError
+from codelet.record import Record
 from codelet.safety.opener import open_named
 from codelet.safety.secrets import mask
 
 FIRST = "0" * 64
 """The first record's `previous`."""
 
+_BEGINNING = b'{"before":"' + FIRST.encode()
 _TAIL = 1 << 16
-_RESERVED = frozenset(("n", "time", "session", "kind", "previous", "before", "after", "hash"))
+_RESERVED = frozenset(("n", "time", "session", "kind", "previous", "before", "hash"))
 _LOCK_SECONDS, _LOCK_PAUSE = 10.0, 0.01
 _HASH = re.compile("[0-9a-f]{64}")
 
@@ -36,11 +38,6 @@ _HASH = re.compile("[0-9a-f]{64}")
 def record_hash(record: dict[str, Any]) -> str:
     """The hash of a record without its own field `hash`."""
     return hashlib.sha256(canonical({key: value for key, value in record.items() if key != "hash"})).hexdigest()
-
-
-def partial_line_hash(line: bytes) -> str:
-    """The hash of the partial line of a killed writer."""
-    return hashlib.sha256(line).hexdigest()
 
 
 def canonical(record: dict[str, Any]) -> bytes:
@@ -89,11 +86,7 @@ class AuditLog:
             at = self._known[0] - len(self._last) if self._known else 0
             gone = self._known is not None and os.pread(self._file, len(self._last), at) != self._last
             missing = self._before
-            number, previous, torn = self._end()
-            if torn is not None:
-                os.write(self._file, b"\n")
-            if torn:
-                number, previous = self._append(number, partial_line_hash(torn), "recovered", {"after": previous})
+            number, previous = self._end()
             if gone:
                 number, previous = self._append(number, previous, "broken", {"missing": missing})
             number, previous = self._append(number, previous, kind, plain)
@@ -137,15 +130,13 @@ class AuditLog:
         self._last, self._before = line, str(record["hash"])
         return number + 1, self._before
 
-    def _end(self) -> tuple[int, str, bytes | None]:
-        """The number and hash of the last record, and the partial line of a killed writer after it: None if there is
-        none, b"" if only the newline is missing.
-        """
+    def _end(self) -> tuple[int, str]:
+        """The number and hash of the last record. A partial line after it is removed, or gets its missing newline."""
         size = os.fstat(self._file).st_size
         if size == 0:
-            return 0, FIRST, None
+            return 0, FIRST
         if self._known and self._known[0] == size:
-            return self._known[1], self._known[2], None
+            return self._known[1:]
         start = size
         tail = b""
         while start and tail.count(b"\n") < 2:
@@ -153,12 +144,14 @@ class AuditLog:
             tail = os.pread(self._file, size - start, start)
         *lines, torn = tail.split(b"\n")
         if torn and (whole := _number_and_hash(torn)):
-            return *whole, b""
-        if lines and (last := _number_and_hash(lines[-1])):
-            return *last, torn or None
-        if not lines and torn.startswith(b'{"'):
-            return 0, FIRST, torn
-        raise UsageError(f"{self._path} is no audit file; nothing was written to it")
+            os.write(self._file, b"\n")
+            return whole
+        last = _number_and_hash(lines[-1]) if lines else (0, FIRST) if _BEGINNING.startswith(torn[:20]) else None
+        if last is None:
+            raise UsageError(f"{self._path} is no audit file; nothing was written to it")
+        if torn:
+            os.ftruncate(self._file, size - len(torn))
+        return last
 
 
 def _number_and_hash(line: bytes) -> tuple[int, str] | None:
@@ -182,3 +175,109 @@ def _masked(value: object) -> object:
     if value is None or isinstance(value, bool | int | float):
         return value
     return _masked(str(value))
+
+
+class AuditProblem(Record):
+    """A problem at a line of the file, counted from 1."""
+
+    line: int
+    what: str
+
+
+class AuditReport(Record):
+    """The number of records, the problems, and the last hash, for a copy elsewhere.
+
+    `unclosed` names the sessions without a closing record: each still runs, was killed, or had its end cut off.
+    """
+
+    records: int
+    problems: tuple[AuditProblem, ...]
+    last_hash: str
+    unclosed: tuple[str, ...]
+
+
+def verify(path: Path) -> AuditReport:
+    """Check the whole file. Raises UsageError if it cannot be read."""
+    content = _content(path)
+    check = _Check()
+    lines = content.split(b"\n")
+    for number, line in enumerate(lines[:-1], 1):
+        check.problems += check.line(number, line, lines[number])
+    if lines[-1]:
+        check.problems.append(AuditProblem(len(lines), "the last line is cut off"))
+    return AuditReport(check.records, tuple(check.problems), check.previous, tuple(check.open))
+
+
+def _content(path: Path) -> bytes:
+    try:  # without waiting: a pipe might never begin
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UsageError(f"cannot read the audit file {path}: it is no regular file")
+            return file.read()
+    except OSError as error:
+        raise UsageError(f"cannot read the audit file {path}: {error.strerror}") from error
+
+
+class _Check:
+    def __init__(self) -> None:
+        self.problems: list[AuditProblem] = []
+        self.records = 0
+        self.previous = FIRST
+        self.number = 0
+        self.open: dict[str, int] = {}
+        self._last_of: dict[str, str] = {}
+
+    def line(self, at: int, line: bytes, following: bytes) -> Iterator[AuditProblem]:
+        record = _parsed(line)
+        if record is None:
+            yield AuditProblem(at, "changed or added: it is no audit record")
+            return
+        self.records += 1
+        sound = record["hash"] == record_hash(record) and canonical(record) == line
+        if not sound:
+            yield AuditProblem(at, "changed: its content does not fit its hash")
+        expected = self.number + 1
+        if record["n"] != expected and sound:
+            yield AuditProblem(at, _displaced(record["n"], expected))
+        elif record["previous"] != self.previous and sound:
+            yield AuditProblem(at, "the line before it was changed, removed or added: the chain is broken here")
+        elif sound:
+            yield from self._own(at, record)
+        self._last_of[record["session"]] = record["hash"]
+        self.number = record["n"] if sound else expected
+        # Else the hash that the next record names: so one changed line is reported as one problem, not as two.
+        self.previous = (
+            record["hash"] if sound else str((_parsed(following) or {"previous": record["hash"]})["previous"])
+        )
+        if record["kind"] == "end":
+            self.open.pop(str(record["session"]), None)
+        else:
+            self.open.setdefault(str(record["session"]), at)
+
+    def _own(self, at: int, record: dict[str, Any]) -> Iterator[AuditProblem]:
+        """Check for missing records of the session before this one; older versions wrote no `before`."""
+        before, known = record.get("before"), self._last_of.get(record["session"])
+        if record["kind"] == "broken":
+            yield AuditProblem(at, f"cut or rewritten: the session's record {record.get('missing')} was gone")
+        elif known is None and (record["kind"] != "start" or before not in (None, FIRST)):
+            yield AuditProblem(at, "the beginning of its session is missing: the file was cut or rewritten")
+        elif known is not None and before is not None and before != known:
+            yield AuditProblem(at, "a record of its session before this one is missing")
+
+
+def _displaced(number: int, expected: int) -> str:
+    if number > expected:
+        missing = f"{expected}" if number == expected + 1 else f"{expected} to {number - 1}"
+        return f"removed or moved: record {missing} is missing before record {number}"
+    return f"added or moved: record {number} is at the place of record {expected}"
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict):
+        return None
+    kinds = {"n": int, "hash": str, "previous": str, "kind": str, "session": str}
+    return record if all(isinstance(record.get(key), kind) for key, kind in kinds.items()) else None
