@@ -14,7 +14,7 @@ from codelet.extensions.tasks import Tasks
 from codelet.loop.toolbox import Safeguards, Toolbox
 from codelet.safety import Policy
 from codelet.safety.sandbox import Confinement, Sandbox, find_confinement
-from codelet.safety.sandbox.aside import MadeFile, settle
+from codelet.safety.sandbox.places import MadeFile, settle
 from codelet.system.process import capture
 from codelet.tools import all_tools
 from codelet.tools.tool import ToolContext
@@ -131,7 +131,7 @@ async def test_a_folder_that_cannot_be_moved_is_told_and_nothing_is_left_beside_
     place = tmp_path / ".vscode"
     place.mkdir()
     code = (
-        "import sys; from pathlib import Path; from codelet.safety.sandbox.aside import settle\n"
+        "import sys; from pathlib import Path; from codelet.safety.sandbox.places import settle\n"
         "place = Path(sys.argv[1]); print(settle(place, place.parent, move=True))"
     )
     mounted = (found.program, "--dev-bind", "/", "/", "--tmpfs", str(place))  # a mount cannot be renamed

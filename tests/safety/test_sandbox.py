@@ -16,7 +16,7 @@ import pytest
 from codelet import prompt
 from codelet.safety import Policy
 from codelet.safety.sandbox import Confinement, Sandbox, Use, find_confinement, landlock_helper
-from codelet.safety.sandbox.aside import MadeFile
+from codelet.safety.sandbox.places import MadeFile
 from codelet.safety.verdict import Answer, Mode, Question, Touch
 from codelet.system.process import child_environment, run_child
 from tests.e2e.conftest import Codelet

@@ -238,7 +238,11 @@ class _Check:
             yield AuditProblem(at, "changed: its content does not fit its hash")
         expected = self.number + 1
         if record["n"] != expected and sound:
-            yield AuditProblem(at, _displaced(record["n"], expected))
+            number, last = record["n"], record["n"] - 1
+            missing = f"{expected}" if last == expected else f"{expected} to {last}"
+            removed = f"removed or moved: record {missing} is missing before record {number}"
+            added = f"added or moved: record {number} is at the place of record {expected}"
+            yield AuditProblem(at, removed if number > expected else added)
         elif record["previous"] != self.previous and sound:
             yield AuditProblem(at, "the line before it was changed, removed or added: the chain is broken here")
         elif sound:
@@ -263,13 +267,6 @@ class _Check:
             yield AuditProblem(at, "the beginning of its session is missing: the file was cut or rewritten")
         elif known is not None and before is not None and before != known:
             yield AuditProblem(at, "a record of its session before this one is missing")
-
-
-def _displaced(number: int, expected: int) -> str:
-    if number > expected:
-        missing = f"{expected}" if number == expected + 1 else f"{expected} to {number - 1}"
-        return f"removed or moved: record {missing} is missing before record {number}"
-    return f"added or moved: record {number} is at the place of record {expected}"
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

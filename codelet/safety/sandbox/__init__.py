@@ -20,9 +20,8 @@ from codelet.record import Record
 from codelet.safety.verdict import SandboxKind
 
 if TYPE_CHECKING:
-    from codelet.safety.sandbox.aside import MadeFile
     from codelet.safety.sandbox.command_lines import Bounds
-    from codelet.safety.sandbox.places import Secrets
+    from codelet.safety.sandbox.places import MadeFile, Secrets
 
 Use = Literal["auto", "on", "off"]
 """The commands that are confined: those without approval, all, or none."""
@@ -256,7 +255,7 @@ class Sandbox:
         if before is None:
             return []
         from codelet.safety.git_targets import names_programs
-        from codelet.safety.sandbox.places import protected_places
+        from codelet.safety.sandbox.places import protected_places, settle
 
         root = self._workspace.resolve()
         standing = self._standing(protected_places(root, self._kept))
@@ -267,8 +266,6 @@ class Sandbox:
         deep = {place for place in self._secrets.repositories() - self._repositories if names_programs(Path(place))}
         if not new and not deep:
             return []
-        from codelet.safety.sandbox.aside import settle
-
         links = tuple(f"{place}/" for place, target in new if target)
         made = sorted({place for place, _ in new if not place.startswith(links)} | deep)  # not the targets of links
         return [settle(Path(place), root, move=not held) for place in made]

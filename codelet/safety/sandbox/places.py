@@ -1,15 +1,19 @@
-"""The special places of a sandbox: hidden secrets, and protected files that programs outside obey."""
+"""The special places of a sandbox: hidden secrets, protected files that programs outside obey, and those that a command
+made, which are moved aside. Nothing is deleted or overwritten, and no program obeys the new name.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from codelet.record import Record
 from codelet.safety import sensitive_names
-from codelet.safety.git_targets import ask_git, git_targets, holds_password
+from codelet.safety.git_targets import ask_git, git_targets, holds_password, names_programs
 from codelet.safety.paths import contained, why_unread
 from codelet.safety.sandbox.git_attributes import runs_only_git
 from codelet.safety.sandbox.visible import holds_home, private_settings, toolchains
@@ -25,6 +29,7 @@ _HOME_DEPTH = 2
 _HOME_FOLDERS = (".config", ".local", ".m2", ".gradle", ".cargo")
 _SECRET_SETTINGS = (".config/gcloud", ".config/gh")
 _ENVIRONMENT_MARK = "pyvenv.cfg"
+_MOST_ASIDE = 1_000
 _ON_THE_WAY = {name[:end] for name in DELICATE_FOLDERS for end, at in enumerate(f"{name}/") if at == "/"}
 """The delicate folders and their parents."""
 _NO_REPOSITORY = "128"
@@ -144,7 +149,10 @@ def protected_places(root: Path, more: Iterable[Path] = ()) -> list[str]:
     A linked worktree's own git folder lies elsewhere, unless that is inside the workspace, too.
     """
     places = [str(root / name) for name in DELICATE_FOLDERS]
-    places += [entry.path for entry in _entries(str(root)) if _acts_outside(entry)]
+    for entry in _entries(str(root)):
+        folder = entry.is_dir(follow_symlinks=False)
+        if _obeyed(entry.name) or (folder and os.path.lexists(f"{entry.path}/{_ENVIRONMENT_MARK}")):
+            places.append(entry.path)
     # A program put there would run outside at the next start of codelet or of anything else.
     started = (sys.prefix, sys.base_prefix, *os.environ.get("PATH", "").split(os.pathsep))
     places += [os.path.realpath(place) for place in started if place.startswith("/")]
@@ -185,12 +193,57 @@ def seen_places(root: str, environment: Mapping[str, str], more: Sequence[str] =
     return own + [place for place in toolchains(root, environment, more) if place not in own]
 
 
-def _acts_outside(entry: os.DirEntry[str]) -> bool:
-    """Return whether programs outside obey the entry by its name, or it is a virtual environment of Python."""
-    if _obeyed(entry.name):
-        return True
-    return entry.is_dir(follow_symlinks=False) and os.path.lexists(f"{entry.path}/{_ENVIRONMENT_MARK}")
-
-
 def _obeyed(name: str) -> bool:
     return sensitive_names.protected(name) is not None or sensitive_names.delicate(name) is not None
+
+
+class MadeFile(Record):
+    """A new file, folder or link with such a name, relative to the workspace; `aside` is its new name.
+
+    `stays`: it is a repository or a virtual environment, which commands can only read from now on.
+    """
+
+    name: str
+    aside: str | None = None
+    stays: bool = False
+
+
+def settle(place: Path, root: Path, *, move: bool) -> MadeFile:
+    """Move a new entry of the workspace `root` aside, if `move`.
+
+    Other users' files and the folders of PATH stay. So does a repository, unless it names programs, which git would run
+    outside the sandbox. A link is always moved: the repository or environment at its target could still be written.
+    """
+    name = str(place.relative_to(root))
+    programs = place.name == ".git" and not place.is_symlink() and names_programs(place)
+    stays = not place.is_symlink() and (place.name == ".git" or os.path.lexists(place / _ENVIRONMENT_MARK))
+    if stays and not programs:
+        return MadeFile(name, stays=True)
+    if not move or (place.parent != root and name not in DELICATE_FOLDERS and not programs):
+        return MadeFile(name, stays=stays)
+    if str(place) in os.environ.get("PATH", "").split(os.pathsep):
+        return MadeFile(name)
+    try:
+        return MadeFile(name, _moved(place, root) if place.lstat().st_uid == os.geteuid() else None)
+    except OSError:
+        return MadeFile(name)
+
+
+def _moved(place: Path, root: Path) -> str | None:
+    """Move it to a free name in its folder."""
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", place.name).strip("_")
+    for number in range(1, _MOST_ASIDE):
+        target = place.with_name(f"aside-{number}-{plain}")
+        if os.path.lexists(target):
+            continue
+        if place.is_dir() and not place.is_symlink():
+            target.mkdir()  # a folder can only replace an empty one
+            with suppress(OSError):
+                place.rename(target)
+                return str(target.relative_to(root))
+            target.rmdir()
+            return None
+        os.link(place, target, follow_symlinks=False)  # fails if the name is taken by now
+        place.unlink()
+        return str(target.relative_to(root))
+    return None
