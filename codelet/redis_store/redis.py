@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from codelet.errors import ExportError, SaveConflict, SessionHeld, StoreUnreachable
 from codelet.export.decode import MOST_BYTES
 from codelet.export.store_target import seconds
-from codelet.export.stores.store import Lease, Stored, StoredExport, lock_soon, this_process
+from codelet.export.stores.store import TICKET_SECONDS, Lease, Stored, StoredExport, lock_soon, this_process
 from codelet.record import Record
 from codelet.redis_store import scripts
 
@@ -172,15 +172,21 @@ class RedisStore:
         found = self._command(name, "HGET", scripts.session_key(name), "revision")
         return None if found is None else found.decode("utf-8", "backslashreplace")
 
-    def lock(self, name: str) -> Lease:
+    def lock(self, name: str, ticket: str = "") -> Lease:
         """A lease on `name`."""
-        return lock_soon(lambda: self._lock(name))
+        return self._lock(name, ticket) if ticket else lock_soon(lambda: self._lock(name, ""))
 
-    def _lock(self, name: str) -> RedisLease:
+    def leave(self, name: str, ticket: str) -> None:
+        with suppress(StoreUnreachable):  # the place expires
+            self._command(name, "HDEL", scripts.line_key(name), ticket)
+
+    def _lock(self, name: str, ticket: str) -> RedisLease:
         note = json.dumps(
             {"holder": this_process(), "since": time.strftime("%Y-%m-%d %H:%M:%S"), "token": secrets.token_hex(8)}
         ).encode()
-        if other := self.run(name, scripts.LOCK, [scripts.lock_key(name)], note, self.address.lease_ms):
+        keys = [scripts.lock_key(name), scripts.line_key(name)]
+        values = (note, self.address.lease_ms, ticket, int(1000 * TICKET_SECONDS))
+        if (other := self.run(name, scripts.LOCK, keys, *values)) != b"locked":
             raise SessionHeld(self.shown(name), _holder(other))
         return RedisLease(self, name, note)
 

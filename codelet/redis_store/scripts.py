@@ -16,18 +16,44 @@ def lock_key(name: str) -> str:
     return f"codelet:{{{name}}}:lock"
 
 
+def line_key(name: str) -> str:
+    """The waiters for the lease: a hash from each one's ticket to its arrival and its deadline."""
+    return f"codelet:{{{name}}}:line"
+
+
 def name_of(key: bytes) -> str:
     """The session that a session key belongs to; raises UnicodeDecodeError where its name is no text."""
     return key.decode().removeprefix("codelet:{").removesuffix("}:session")
 
 
 LOCK = """
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local arrival, first = now, now
+local line = redis.call('HGETALL', KEYS[2])
+for place = 1, #line, 2 do
+  local came, deadline = string.match(line[place + 1], '^(%d+) (%d+)$')
+  if not deadline or tonumber(deadline) < now then
+    redis.call('HDEL', KEYS[2], line[place])
+  elseif line[place] == ARGV[3] then
+    arrival = tonumber(came)
+  else
+    first = math.min(first, tonumber(came))
+  end
+end
 local held = redis.call('GET', KEYS[1])
-if held then return held end
+if held or first < arrival then
+  if ARGV[3] ~= '' then
+    redis.call('HSET', KEYS[2], ARGV[3], string.format('%.0f %.0f', arrival, now + ARGV[4] * 1000))
+    redis.call('PEXPIRE', KEYS[2], ARGV[4])
+  end
+  return held or ''
+end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return ''
+return 'locked'
 """
-"""Keys: lock. Values: note, lease in ms. Returns '', or the note of the holder."""
+"""Keys: lock, line. Values: note, lease in ms, ticket or '', and how long it waits in ms. Returns 'locked', or the note
+of the holder: '' if it is the turn of another who waits."""
 
 RENEW = """
 local held = redis.call('GET', KEYS[1])

@@ -1,8 +1,9 @@
-"""Several processes that want one session: each waits until it is free, and none of them loses anything."""
+"""Several who want one session: each waits in line, in order of arrival; whoever dies or gives up loses its place."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -21,11 +22,13 @@ from codelet.export.live import reserve
 from codelet.export.store_target import open_target
 from codelet.export.stores.store import Store, lock_within
 from codelet.messages import unpaired
+from tests.support.amount import amount
 from tests.support.program import CODELET, ROOT, environment
 from tests.support.script import Reply
 from tests.support.server import ModelServer, Recorded
+from tests.support.waiting import until
 
-TURNS = 30
+TURNS = amount(30, 100)
 NAME = "work.json"
 
 # Each turn is a session of its own, which waits for the one file; it prints when it came and when it was its turn.
@@ -77,7 +80,7 @@ def read_again_and_again(store: Store, wrong: list[str]) -> Iterator[None]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.long
-def test_two_processes_that_wait_for_one_session_lose_no_turn(place: str, store: Store) -> None:
+def test_two_processes_that_wait_for_one_session_lose_no_turn_and_come_in_order(place: str, store: Store) -> None:
     wrong: list[str] = []
     target = f"{place}/{NAME}"
     with ModelServer(echo) as server, read_again_and_again(store, wrong):
@@ -96,6 +99,16 @@ def test_two_processes_that_wait_for_one_session_lose_no_turn(place: str, store:
     assert [err for _, err in told if err] == [] and wrong == []
     turns = sorted((json.loads(line) for out, _ in told for line in out.splitlines()), key=lambda turn: turn[1])
     assert len(turns) == 2 * TURNS
+    # Who came clearly earlier (its first try to lock is made by then) was let in earlier.
+    jumped = [
+        (earlier, later)
+        for place_, later in enumerate(turns)
+        for earlier in turns[place_ + 1 :]
+        if earlier[0] < later[0] - 0.5
+    ]
+    assert jumped == []
+    switches = sum(one[2][0] != other[2][0] for one, other in itertools.pairwise(turns))
+    assert switches > TURNS, "they really contended"
     stored = store.load(NAME)
     assert stored is not None
     document = from_json(stored.data)
@@ -107,27 +120,31 @@ def test_two_processes_that_wait_for_one_session_lose_no_turn(place: str, store:
         assert os.listdir(place) == [NAME]
 
 
-async def test_each_waiter_gets_the_session_once_it_is_free(store: Store) -> None:
+async def test_waiters_come_in_the_order_of_their_arrival(store: Store) -> None:
     held = store.lock(NAME)
-    holders = 0
+    order: list[int] = []
 
-    async def one() -> None:
-        nonlocal holders
-        lease = await lock_within(store, NAME, 30.0)
-        holders += 1
-        assert holders == 1
+    async def one(number: int, arrived: asyncio.Event) -> None:
+        lease = await lock_within(store, NAME, 60.0, lambda held: arrived.set())
+        order.append(number)
         await asyncio.sleep(0.02)  # clock: holds it for a moment
-        holders -= 1
         await asyncio.to_thread(lease.release)
 
-    waiting = [asyncio.create_task(one()) for _ in range(6)]
+    waiting = []
+    for number in range(6):
+        arrived = asyncio.Event()
+        waiting.append(asyncio.create_task(one(number, arrived)))
+        await arrived.wait()
     with pytest.raises(SessionHeld):
         await asyncio.to_thread(store.lock, NAME)
     held.release()
+    with pytest.raises(SessionHeld):
+        store.lock(NAME)  # it is free by now, but six came before
     await asyncio.gather(*waiting)
+    assert order == list(range(6))
 
 
-async def test_who_gives_up_or_waits_no_longer_holds_nothing(place: str, store: Store) -> None:
+async def test_who_gives_up_or_waits_no_longer_leaves_the_line(place: str, store: Store) -> None:
     held = store.lock(NAME)
     told: list[str] = []
     with pytest.raises(SessionHeld) as caught:
@@ -182,8 +199,8 @@ def test_the_program_waits_says_for_whom_and_ends_with_a_signal(tmp_path: Path) 
         refused = begun()
         assert refused.communicate(timeout=60)[0] == "" and refused.returncode == 2
         stopped, waits = begun("--wait", "60"), begun("--wait", "60")
-        for each in (stopped, waits):
-            assert each.stderr is not None and str(os.getpid()) in each.stderr.readline()
+        assert until(lambda: len(list(tmp_path.glob(f".{NAME}.lock.*"))) == 2)
+        assert stopped.stderr is not None and str(os.getpid()) in stopped.stderr.readline()
         stopped.send_signal(signal.SIGTERM)
         stopped.communicate(timeout=30)
         assert stopped.returncode == 143

@@ -21,7 +21,15 @@ from pathlib import Path
 
 from codelet.errors import ExportError, SaveConflict, SessionHeld, StoreUnreachable
 from codelet.export.decode import MOST_BYTES
-from codelet.export.stores.store import Lease, Stored, StoredExport, lock_soon, this_process, write_problem
+from codelet.export.stores.store import (
+    TICKET_SECONDS,
+    Lease,
+    Stored,
+    StoredExport,
+    lock_soon,
+    this_process,
+    write_problem,
+)
 
 _LONGEST_NOTE = 4096
 _TEMPORARY = re.compile(r"[0-9a-f]{12}\.tmp")
@@ -69,9 +77,12 @@ class FileStore:
             raise ExportError(f"{path}: is not a file")
         return _revision(status)
 
-    def lock(self, name: str) -> Lease:
+    def lock(self, name: str, ticket: str = "") -> Lease:
         path = self._path(name)
-        return lock_soon(lambda: lock_file(path))
+        return lock_file(path, ticket) if ticket else lock_soon(lambda: lock_file(path, ""))
+
+    def leave(self, name: str, ticket: str) -> None:
+        ticket_path(self._path(name), ticket).unlink(missing_ok=True)
 
     def save(self, name: str, parts: Sequence[bytes], *, lease: Lease, expected: str | None) -> str:
         """Write and sync a temporary file, and rename it to `name`."""
@@ -227,13 +238,20 @@ def lock_path(target: Path) -> Path:
     return target.with_name(f".{target.name}.lock")
 
 
-def lock_file(target: Path) -> FileLease:
+def ticket_path(target: Path, ticket: str) -> Path:
+    """Return the path of the file that keeps a place in the line for an export."""
+    return target.with_name(f"{lock_path(target).name}.{ticket}")
+
+
+def lock_file(target: Path, ticket: str) -> FileLease:
     """Return the right to write the file. Raises SessionHeld, and ExportError if nothing can be written there."""
     path = lock_path(target)
     if not target.parent.is_dir():
         raise ExportError(f"{target}: there is no folder {target.parent}")
     try:
-        descriptor = _locked(path)
+        descriptor = -1 if _has_line(target, ticket) else _locked(path)
+        if descriptor < 0 and ticket:
+            ticket_path(target, ticket).touch(0o600)
     except OSError as error:
         raise ExportError(f"{path}: cannot lock: {write_problem(error)}") from None
     if descriptor < 0:
@@ -244,6 +262,23 @@ def lock_file(target: Path) -> FileLease:
         note = {"holder": this_process(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         os.write(descriptor, json.dumps(note).encode())
     return FileLease(descriptor, target)
+
+
+def _has_line(target: Path, ticket: str) -> bool:
+    """Return whether someone waits with an earlier ticket, or with any if this one is empty; remove those of the dead.
+
+    Where the folder cannot be listed there is no line.
+    """
+    with suppress(PermissionError):
+        prefix = ticket_path(target, "").name
+        for name in sorted(each for each in os.listdir(target.parent) if each.startswith(prefix)):
+            if ticket and name >= prefix + ticket:
+                break
+            with suppress(FileNotFoundError):
+                if time.time() - target.with_name(name).stat().st_mtime < TICKET_SECONDS:
+                    return True
+                target.with_name(name).unlink()
+    return False
 
 
 def _remove_temporaries(target: Path) -> None:

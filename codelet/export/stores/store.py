@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -21,8 +22,10 @@ _REMEDIES = {
     errno.EROFS: "save to another disk",
 }
 
-_MOMENT, _POLL = 0.2, 0.02
-"""Seconds for which a lock is tried in any case, and between two tries."""
+TICKET_SECONDS = 5.0
+"""How long a place in the line outlasts the last try of the one who waits there."""
+_MOMENT, _POLL, _SLOWEST_POLL = 0.2, 0.02, 0.25
+"""Seconds for which a lock is tried in any case, and between two tries: more the longer it takes."""
 
 
 class Stored(Record):
@@ -71,8 +74,15 @@ class Store(Protocol):
     def revision(self, name: str) -> str | None:
         """The revision in force, or None if there is no document."""
 
-    def lock(self, name: str) -> Lease:
-        """The right to write `name`. Raises SessionHeld if someone else has it, and does not only look at it."""
+    def lock(self, name: str, ticket: str = "") -> Lease:
+        """The right to write `name`. Raises SessionHeld if someone else has it, and does not only look at it.
+
+        With a ticket the caller then waits in line, for the seconds of TICKET_SECONDS until its next try; it gets the
+        lock when no one waits whose ticket came earlier. Without a ticket it gets the lock when no one waits.
+        """
+
+    def leave(self, name: str, ticket: str) -> None:
+        """Take a ticket out of the line."""
 
     def save(self, name: str, parts: Sequence[bytes], *, lease: Lease, expected: str | None) -> str:
         """Replace the document of revision `expected` (None: there must be none); returns the new revision.
@@ -110,26 +120,31 @@ def lock_soon(lock: Callable[[], Lease]) -> Lease:
 async def lock_within(
     store: Store, name: str, seconds: float, waiting: Callable[[SessionHeld], object] = lambda held: None
 ) -> Lease:
-    """Return the lease of `name`, waiting for at most `seconds`; `waiting` is called when a wait begins.
+    """Return the lease of `name`, waiting in line for at most `seconds`; `waiting` is called when a wait begins.
 
     Raises SessionHeld.
     """
     begun, is_waiting = time.monotonic(), False
-    while True:
-        trying = asyncio.ensure_future(asyncio.to_thread(store.lock, name))
-        try:
-            return await asyncio.shield(trying)
-        except asyncio.CancelledError:
-            with suppress(ExportError):
-                (await trying).release()
-            raise
-        except SessionHeld as held:
-            if time.monotonic() - begun > seconds:
+    ticket = f"{time.time_ns():020}-{os.getpid()}-{secrets.token_hex(4)}" if seconds else ""
+    try:
+        while True:
+            trying = asyncio.ensure_future(asyncio.to_thread(store.lock, name, ticket))
+            try:
+                return await asyncio.shield(trying)
+            except asyncio.CancelledError:
+                with suppress(ExportError):
+                    (await trying).release()
                 raise
-            if not is_waiting:
-                is_waiting = True
-                waiting(held)
-        await asyncio.sleep(_POLL)
+            except SessionHeld as held:
+                if (waited := time.monotonic() - begun) > seconds:
+                    raise
+                if not is_waiting and waited > _MOMENT:
+                    is_waiting = True
+                    waiting(held)
+            await asyncio.sleep(min(_SLOWEST_POLL, _POLL + waited / 10))
+    finally:
+        if ticket:
+            await asyncio.shield(asyncio.to_thread(store.leave, name, ticket))
 
 
 def this_process() -> str:
