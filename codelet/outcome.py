@@ -17,7 +17,7 @@ from codelet.system.text import is_blank
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
-    from codelet.loop.models import ModelChange
+    from codelet.providers.facts import ModelChange
 
 
 class Outcome(Record):

@@ -14,6 +14,7 @@ from codelet import events
 from codelet.context import CacheWatch, Compactor, Entry, ReminderLedger
 from codelet.conversation import Conversation, Messages
 from codelet.messages import Message
+from codelet.providers.facts import Circuit, ModelChange
 from codelet.providers.protocol import Provider, Request
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
@@ -178,37 +179,13 @@ class UpkeepView(Protocol):
         """Offer only the tools with these names, or all again."""
 
 
-class ModelChangeView(Protocol):
-    """A model that replaced another after failures."""
-
-    @property
-    def replaced(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-
-
-class CircuitView(Protocol):
-    """The circuit breaker of one model. `wait` is in seconds."""
-
-    @property
-    def model(self) -> str: ...
-    @property
-    def provider(self) -> str: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def failures(self) -> int: ...
-    @property
-    def wait(self) -> float: ...
-
-
 class ModelsView(Protocol):
     """The models of a session, and their replacements."""
 
     @property
-    def changes(self) -> Sequence[ModelChangeView]: ...
+    def changes(self) -> Sequence[ModelChange]: ...
 
-    def circuits(self) -> Iterable[CircuitView]:
+    def circuits(self) -> Iterable[Circuit]:
         """Yield the circuit breaker of each model whose last request failed."""
 
 

@@ -15,9 +15,8 @@ from codelet.context import CacheWatch, ContextLimits, ContextWindow
 from codelet.errors import ProviderError
 from codelet.events import Notices
 from codelet.loop.meter import Meter
-from codelet.providers.facts import ModelFacts, facts_of
+from codelet.providers.facts import Circuit, ModelChange, ModelFacts, facts_of
 from codelet.providers.protocol import Provider
-from codelet.record import Record
 
 if TYPE_CHECKING:
     from codelet.context.tokens.budget import Budget
@@ -31,24 +30,6 @@ _ANSWER_WAIT = 1.0
 _OF_THE_PROVIDER = (402, 408, 409, 425, 429)
 _FOR_GOOD = (402, 429)
 """Statuses that, where no other attempt is worth it, say that this provider answers nothing for now."""
-
-
-class ModelChange(Record, kw_only=True):
-    """A model that replaced another, and the reason."""
-
-    replaced: str
-    model: str
-    reason: str
-
-
-class Circuit(Record, kw_only=True):
-    """A provider's health, for the user and the export."""
-
-    model: str
-    provider: str
-    state: str
-    failures: int
-    wait: float
 
 
 class Models:

@@ -433,3 +433,21 @@ def name_parts(name: str) -> tuple[str, tuple[int, int], str] | None:
     if match is None or not match[1]:
         return None
     return match[1], (int(match[2]), int((match[3] or "").ljust(2, "0"))), match[4]  # 4.20 came before 4.7
+
+
+class ModelChange(Record, kw_only=True):
+    """A model that replaced another, and the reason."""
+
+    replaced: str
+    model: str
+    reason: str
+
+
+class Circuit(Record, kw_only=True):
+    """A provider's health, for the user and the export."""
+
+    model: str
+    provider: str
+    state: str
+    failures: int
+    wait: float

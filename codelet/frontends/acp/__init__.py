@@ -11,13 +11,120 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codelet import __version__
 from codelet.errors import EXIT_DONE, UsageError
+from codelet.frontends.acp.editor_session import EditorSession
+from codelet.frontends.acp.parameters import Params
+from codelet.frontends.acp.peer import (
+    BAD_PARAMETERS,
+    INVALID_REQUEST,
+    Handler,
+    Json,
+    Peer,
+    RpcError,
+    RpcResult,
+    open_pipes,
+)  # fmt: skip
 from codelet.frontends.streams import Stopper
+from codelet.settings import Settings
 
 if TYPE_CHECKING:
-    from codelet.settings import Settings
+    from codelet.frontends.acp.saved_sessions import SavedSessions
 
 _UNUSED = ("export", "snapshots", "resume", "record", "json_schema", "history")
+_MOST_SESSIONS = 32
+
+
+class Agent:
+    """The sessions of one editor; `settings_for` reads the settings for one in a folder, `saved` keeps them."""
+
+    def __init__(self, peer: Peer, settings_for: Callable[[Path], Settings], saved: SavedSessions | None) -> None:
+        self._peer = peer
+        self._settings_for = settings_for
+        self._saved = saved
+        self._sessions: dict[str, EditorSession] = {}
+        self._opening = asyncio.Lock()
+        self.methods: dict[str, Handler] = {
+            "initialize": self._initialize,
+            "session/new": self._new,
+            "session/prompt": self._prompt,
+            "session/cancel": self._cancel,
+            "session/close": self._close,
+            "session/set_config_option": self._set_option,
+        }
+        if saved is not None:
+            self.methods["session/load"] = self._load
+            self.methods["session/list"] = saved.list
+
+    async def close(self) -> None:
+        """End all sessions."""
+        await asyncio.gather(*(each.close() for each in self._sessions.values()), return_exceptions=True)
+
+    async def _initialize(self, params: Params) -> RpcResult:
+        listing: Json = {} if self._saved is None else {"list": {}}
+        return RpcResult({
+            "protocolVersion": 1,
+            "agentInfo": {"name": "codelet", "title": "codelet", "version": __version__},
+            "agentCapabilities": {
+                "loadSession": self._saved is not None,
+                "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+                "mcpCapabilities": {"http": True, "sse": False},
+                "sessionCapabilities": {"close": {}, **listing},
+            },
+            "authMethods": [],
+        })  # fmt: skip
+
+    async def _new(self, params: Params) -> RpcResult:
+        opened = await self._open(f"codelet-{os.urandom(8).hex()}", params)
+        return RpcResult({"sessionId": opened.name, "configOptions": opened.options()}, opened.announce)
+
+    async def _load(self, params: Params) -> RpcResult:
+        opened = await self._open(params.session_id, params, load=True)
+        await opened.replay()
+        return RpcResult({"configOptions": opened.options()}, opened.announce)
+
+    async def _open(self, name: str, params: Params, *, load: bool = False) -> EditorSession:
+        folder = Path(params.cwd or "")
+        if not folder.is_absolute() or not folder.is_dir():
+            raise RpcError(BAD_PARAMETERS, f"cwd must be the absolute path of a folder: {folder}")
+        async with self._opening:
+            if name in self._sessions:
+                raise RpcError(INVALID_REQUEST, f"the session {name} is open")
+            if len(self._sessions) >= _MOST_SESSIONS:
+                raise RpcError(INVALID_REQUEST, f"{_MOST_SESSIONS} sessions are open: close one")
+            settings = self._settings_for(folder)
+            servers = (settings.mcp_servers or {}) | dict(each.settings() for each in params.mcp_servers or ())
+            settings = settings.replace(mcp_servers=servers or None)
+            if self._saved is not None:
+                settings = settings.replace(**self._saved.settings(name, load=load))
+            opened = EditorSession(name, self._peer, settings)
+            await opened.open(folder)
+            self._sessions[name] = opened
+        return opened
+
+    async def _prompt(self, params: Params) -> RpcResult:
+        return RpcResult({"stopReason": await self._named(params).prompt(params.prompt)})
+
+    async def _cancel(self, params: Params) -> RpcResult:
+        await self._named(params).cancel()
+        return RpcResult({})
+
+    async def _close(self, params: Params) -> RpcResult:
+        opened = self._named(params)
+        del self._sessions[opened.name]
+        await opened.close()
+        return RpcResult({})
+
+    async def _set_option(self, params: Params) -> RpcResult:
+        opened = self._named(params)
+        await opened.set_option(params.config_id, params.value)
+        return RpcResult({"configOptions": opened.options()})
+
+    def _named(self, params: Params) -> EditorSession:
+        opened = self._sessions.get(params.session_id)
+        if opened is None:
+            raise RpcError(BAD_PARAMETERS, f"no session {params.session_id} is open")
+        return opened
 
 
 async def run_acp(settings_for: Callable[[Path], Settings], sessions: str | None) -> int:
@@ -26,9 +133,6 @@ async def run_acp(settings_for: Callable[[Path], Settings], sessions: str | None
     `settings_for` reads the settings for a session in a folder. `sessions` is the folder that keeps sessions. Raises
     UsageError.
     """
-    from codelet.frontends.acp.agent import Agent
-    from codelet.frontends.acp.peer import Peer, open_pipes
-
     settings = settings_for(Path.cwd())
     for name in _UNUSED:
         if getattr(settings, name) is not None:
