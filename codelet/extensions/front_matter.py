@@ -35,7 +35,6 @@ _PLAIN_TYPES = {"array": "a list", "object": "a table", "str": "a text", "int": 
 """msgspec's names of types, for users."""
 _MOST_DEPTH = 6
 _MOST_NODES = 2_000
-_TAG = "tag:yaml.org,2002:"
 
 
 class FileFault(Exception):

@@ -61,11 +61,12 @@ class Session:
 
     `clock` gives seconds, for the age of a provider's cache. `fallbacks` replace `provider` when it fails. `attached`
     collects each extension that was attached, so that a caller can close these if another one fails. `is_beside` says
-    that another session's commands run on when it ends.
+    that another session's commands run on when it ends. Its providers are closed if it `owns_provider`.
     """
 
     _closed = False
     is_beside = False
+    owns_provider = True
     watch: Callable[[events.Event], object] = staticmethod(lambda event: None)
 
     def __init__(
@@ -387,7 +388,8 @@ class Session:
             if not self.is_beside:
                 ending.callback(end_supervisor)
             ending.callback(self.meter.leave_shared)
-            ending.push_async_callback(self.models.close)
+            if self.owns_provider:
+                ending.push_async_callback(self.models.close)
             ending.push_async_callback(self.upkeep.server.close)
             for each in self.extensions:
                 ending.push_async_callback(end_extension, each)

@@ -38,16 +38,18 @@ class FileHistory(Extension, Guard):
         """Keep the state of the places that the call writes, or note that it may write anywhere."""
         if call.verdict is not None and call.verdict.tier == "read":
             return
-        now, turn = time.time(), self._session.turns
+        turn = self._session.turns
         places = _written(call, self._session.workspace)
         if places:
             self._running[call.id] = number = self.log.next_call()
         for place, name in places:
             before = look(place, self.log.largest)
-            change = KeptChange(call=number, turn=turn, at=now, tool=call.name, place=place, name=name, before=before)
+            change = KeptChange(
+                call=number, turn=turn, at=time.time(), tool=call.name, place=place, name=name, before=before
+            )
             self.log.begin(change)
         if call.touches is None or any(touch.kind == "run" for touch in call.touches):
-            self.log.ran(RanCommand(turn, now, self._session.mask(call.described)[:300]))
+            self.log.ran(RanCommand(turn, self._session.mask(call.described)[:300]))
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         """Take note of what the call left."""

@@ -37,7 +37,6 @@ class RanCommand(Record):
     """A call that may have changed unknown files: a command, or a tool without touches."""
 
     turn: int
-    at: float
     about: str
 
 

@@ -6,6 +6,7 @@ Nothing here is imported before the first task.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,9 +14,12 @@ from codelet.context.reminders import Source
 from codelet.errors import ToolError, UsageError
 from codelet.events import ToolResult
 from codelet.extensions.base import Command, ExportPart, Extension
-from codelet.extensions.tasks.background import BackgroundTask, KnownTask, is_stale, start_task
+from codelet.extensions.tasks.background import BackgroundTask, KnownTask
 from codelet.extensions.tasks.control import about, controlled, listed, reminder_of, started
 from codelet.safety.sandbox import Sandbox
+from codelet.system.process import StartError
+from codelet.system.process.service import start_service
+from codelet.tools.bash import SUPERVISOR_LOST
 from codelet.tools.tool import Progress, ToolContext, ToolOutput
 
 if TYPE_CHECKING:
@@ -62,7 +66,9 @@ class Tasks(Extension, Source):
     def known(self) -> Sequence[KnownTask]:
         """All tasks in the order of their start, without those that ended more than a day ago."""
         over = [each for each in self._known.values() if not each.runs]
-        gone = {each.id for each in over if is_stale(each)} | {each.id for each in over[:-_MOST_KNOWN]}
+        yesterday = time.time() - 24 * 3600
+        gone = {each.id for each in over if each.status == "Completed" and each.updated <= yesterday}
+        gone |= {each.id for each in over[:-_MOST_KNOWN]}
         self._known = {name: each for name, each in self._known.items() if name not in gone}
         return tuple(self._known.values())
 
@@ -77,10 +83,13 @@ class Tasks(Extension, Source):
         if len(self.running) >= _MOST_AT_ONCE:
             raise ToolError(_TASK_LIMIT.format(count=_MOST_AT_ONCE))
         confining = self._sandbox if context.wrap_command is not None else None
-        note = context.sandbox_note
-        if confining is not None and confining.is_without_repository:
-            note = f"{note}\n{_TOP_IS_SETTLED}"
-        task = await start_task(self._free_id(), command, argv, context.workspace, own, confining, note)
+        try:
+            service = await start_service(argv, cwd=context.workspace, environment=own, merged=True)
+        except StartError as error:
+            raise ToolError(str(error)) from error
+        settled = _TOP_IS_SETTLED if confining is not None and confining.is_without_repository else ""
+        notes = (context.sandbox_note, settled, SUPERVISOR_LOST if service.lost else "")
+        task = BackgroundTask(self._free_id(), command, service, confining, "\n".join(filter(None, notes)))
         self._known[task.id] = task
         ended = [key for key, each in self._started.items() if not each.runs]
         for key in ended[:-_MOST_KNOWN]:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from codelet.errors import ToolError
 from codelet.safety.sandbox import Sandbox
-from codelet.system.process import StartError
 from codelet.system.process.output import HeadAndTail
-from codelet.system.process.service import Service, start_service
-from codelet.tools.bash import SUPERVISOR_LOST
+from codelet.system.process.service import Service
 
 TaskStatus = Literal["Running", "Completed", "Failed", "Stopped", "Interrupted"]
 """As the export spells it; of an earlier task also whatever another program wrote."""
@@ -22,7 +18,6 @@ SHOWN = 30_000
 """Bytes of new output that a result shows of a task."""
 _KEPT = 1 << 20
 _EXPORTED = 4_000
-_DAY = 24 * 3600.0
 _MOMENT = 1.0
 _QUIET = 0.15
 _END_SECONDS = 4.0
@@ -65,7 +60,7 @@ class KnownTask:
 
 
 class BackgroundTask(KnownTask):
-    """A task of this session, made by `start_task`.
+    """A task of this session.
 
     `confining` is the sandbox around it, or None, and `sandbox_note` describes its limits.
     """
@@ -173,26 +168,3 @@ class BackgroundTask(KnownTask):
     def _watch(self, data: bytes) -> None:
         for watcher in list(self.watchers):
             watcher(data)
-
-
-async def start_task(
-    name: str,
-    command: str,
-    argv: Sequence[str],
-    workspace: Path,
-    environment: Mapping[str, str],
-    confining: Sandbox | None,
-    sandbox_note: str,
-) -> BackgroundTask:
-    """Start a command, whose words are `argv`. Raises ToolError."""
-    try:
-        service = await start_service(argv, cwd=workspace, environment=environment, merged=True)
-    except StartError as error:
-        raise ToolError(str(error)) from error
-    note = "\n".join(filter(None, (sandbox_note, SUPERVISOR_LOST if service.lost else "")))
-    return BackgroundTask(name, command, service, confining, note)
-
-
-def is_stale(task: KnownTask) -> bool:
-    """Return whether it was completed more than a day ago."""
-    return task.status == "Completed" and task.updated <= time.time() - _DAY

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 
 from codelet.context import CompactionOptions
 from codelet.extensions.base import Extension, Guard
 from codelet.loop.session import Session
-from codelet.providers.protocol import Chunk, Provider, Request
+from codelet.providers.protocol import Provider
 from codelet.safety import Policy
 from codelet.safety.verdict import Ask, Mode
 from codelet.tools.tool import Tool
@@ -21,29 +21,6 @@ class Borrowed(Extension):
     def __init__(self, tools: Sequence[Tool], guards: Sequence[Guard] = ()) -> None:
         self.tools = tools
         self.guards = guards
-
-
-class BorrowedProvider(Provider):
-    """The provider of a session for its subsession, which does not close it."""
-
-    def __init__(self, own: Provider) -> None:
-        self._own = own
-        self.model, self.name, self.origin = own.model, own.name, own.origin
-        self.local, self.effort = own.local, own.effort
-
-    @property
-    def prefix_bound(self) -> bool:
-        return self._own.prefix_bound
-
-    @property
-    def drops_thinking(self) -> bool:
-        return self._own.drops_thinking
-
-    def drop_thinking(self) -> None:
-        self._own.drop_thinking()
-
-    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        return self._own.stream(request)
 
 
 class NarrowerPolicy(Policy):
@@ -107,5 +84,5 @@ def open_beside(
         extensions=extensions,
     )
     opened.models.learn(session.models.facts)
-    opened.is_beside = True
+    opened.is_beside, opened.owns_provider = True, provider is not session.provider
     return opened

@@ -11,7 +11,7 @@ from codelet.errors import CodeletError, SpendingLimit, ToolError, UsageError
 from codelet.extensions.base import Extension, Guard, GuardedCall, subsession_guards
 from codelet.extensions.services import history_guard, profile_in_force
 from codelet.extensions.session_view import ExtensionSettings, SessionView
-from codelet.loop.beside.session_beside import Borrowed, BorrowedProvider, open_beside
+from codelet.loop.beside.session_beside import Borrowed, open_beside
 from codelet.loop.beside.spending import Spending
 from codelet.loop.session import Session
 from codelet.safety.verdict import Answer, Question
@@ -87,7 +87,7 @@ class Subagents(Extension):
                 raise ToolError(f"task: {error}") from None
         return open_beside(
             session,
-            BorrowedProvider(session.provider),
+            session.provider,
             tools=[each for each in offered if each.name in own or each.source],
             system=f"{session.upkeep.system}\n\n{_SYSTEM}",
             mode=session.policy.mode if agent else "read-only",
