@@ -307,6 +307,8 @@ def test_one_broken_value_hides_no_other_session(
     assert run_sessions(options.parse_args(["list", redis_server.url, "--json"])) == 0
     rows = {row["name"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
     assert run_sessions(options.parse_args(["list", redis_server.url])) == 0
+    assert run_sessions(options.parse_args(["prune", redis_server.url, "--older-than", "1d"])) == 0
+    assert "kept: " in capsys.readouterr().err
     assert rows["good"]["messages"] >= 0
     assert "something else" in rows["text"]["problem"]
     assert rows["codelet:{\\xff\x1b}:session"]["problem"].endswith("UTF-8")

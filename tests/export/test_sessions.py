@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,31 @@ def test_delete_removes_by_name(place: str, filled: Store, capsys: pytest.Captur
     run("delete", place, "parser.json")
     assert [entry.name for entry in filled.entries()] == ["docs.json"]
     assert "deleted" in capsys.readouterr().out
+
+
+def test_prune_by_age_and_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from codelet.export.stores.file import FileStore
+
+    store = FileStore(tmp_path)
+    for number in range(5):
+        save_once(Target(store, f"{number}.json"), [to_json(material.numbered(number), mask=None)])
+        os.utime(tmp_path / f"{number}.json", (time.time() - number * 86_400,) * 2)  # clock: ages are told
+    (tmp_path / "old-notes.json").write_text("{}")
+    os.utime(tmp_path / "old-notes.json", (1, 1))
+    held = store.lock("4.json")
+    run("prune", str(tmp_path), "--older-than", "36h", "--dry-run")
+    assert len(os.listdir(tmp_path)) == 7
+    run("prune", str(tmp_path), "--older-than", "36h")
+    output = capsys.readouterr()
+    assert sorted(os.listdir(tmp_path)) == [".4.json.lock", "0.json", "1.json", "4.json", "old-notes.json"]
+    assert "kept: " in output.err
+    assert "in use by" in output.err
+    assert "old-notes.json: has no version" in output.err
+    held.release()
+    run("prune", str(tmp_path), "--keep", "1")
+    assert sorted(os.listdir(tmp_path)) == ["0.json", "old-notes.json"]
+    with pytest.raises(Exception, match="prune needs"):
+        run("prune", str(tmp_path))
 
 
 def test_hostile_content_cannot_write_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

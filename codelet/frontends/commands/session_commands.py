@@ -1,4 +1,4 @@
-"""`codelet sessions …`: look at, search and delete the exports in a folder or a Redis database.
+"""`codelet sessions …`: look at, search and clear away the exports in a folder or a Redis database.
 
 Nothing but what the user asked for is written or removed. A session in use, and a file that is no export, stays.
 """
@@ -22,7 +22,7 @@ _PROMPT_WIDTH = 60
 
 def add_arguments(sessions: argparse.ArgumentParser) -> None:
     """Add what `codelet sessions` takes to its parser."""
-    actions = sessions.add_subparsers(dest="sessions_command", metavar="list|show|delete|search", required=True)
+    actions = sessions.add_subparsers(dest="sessions_command", metavar="list|show|delete|prune|search", required=True)
     listing = _action(actions, "list", "list sessions, newest first", default=".")
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
     show = _action(actions, "show", "print one session's conversation")
@@ -32,6 +32,10 @@ def add_arguments(sessions: argparse.ArgumentParser) -> None:
     delete = _action(actions, "delete", "remove sessions by name")
     delete.add_argument("names", nargs="+", metavar="NAME")
     delete.add_argument("--force", action="store_true", help="even a file that is not an export")
+    prune = _action(actions, "prune", "remove old sessions")
+    prune.add_argument("--older-than", metavar="TIME", help="not saved for this long, such as 12h or 30d")
+    prune.add_argument("--keep", type=positive, metavar="N", help="all but the N newest")
+    prune.add_argument("--dry-run", action="store_true", help="only say what would go")
     search = _action(actions, "search", "search sessions, by words and by meaning")
     search.add_argument("words", nargs="+", metavar="WORD", help='all must occur; a "quoted phrase" verbatim')
     search.add_argument("--most", type=positive, default=50, metavar="N", help="at most N places (50)")
@@ -52,6 +56,8 @@ def run_sessions(options: argparse.Namespace) -> int:
             return _show(store, _known(store, options.name), options)
         case "delete":
             return _delete(store, options.names, force=options.force)
+        case "prune":
+            return _prune(store, options)
         case _:
             return _search(options.place, " ".join(options.words), options.most)
 
@@ -185,6 +191,41 @@ def _delete(store: Store, names: list[str], *, force: bool) -> int:
         store.delete(name)
         _say(f"deleted {store.shown(name)}")
     return 0
+
+
+def _prune(store: Store, options: argparse.Namespace) -> int:
+    from codelet.errors import UsageError
+
+    if options.older_than is None and options.keep is None:
+        raise UsageError("prune needs --older-than or --keep")
+    for entry in _old(store.entries(), options):
+        if entry.problem:
+            _note(f"kept: {store.shown(entry.name)}: {entry.problem}")
+            continue
+        try:
+            _read(store, entry.name)
+            if entry.holder is not None:
+                raise UsageError(f"{store.shown(entry.name)} is in use by {entry.holder}")
+            if not options.dry_run:
+                store.delete(entry.name)
+        except UsageError as error:
+            _note(f"kept: {error}")
+        else:
+            _say(f"{'would delete' if options.dry_run else 'deleted'} {store.shown(entry.name)}")
+    return 0
+
+
+def _old(entries: list[StoredExport], options: argparse.Namespace) -> list[StoredExport]:
+    """The entries to remove: those that meet both conditions, if two are given."""
+    import time
+
+    from codelet.export.store_target import seconds
+
+    old = entries[options.keep :] if options.keep is not None else entries
+    if options.older_than is not None:
+        limit = time.time() - seconds(options.older_than)
+        old = [entry for entry in old if entry.saved < limit]
+    return old
 
 
 def _search(place: str, words: str, most: int) -> int:
