@@ -110,7 +110,7 @@ class Encoder:
 
     def _mask_lines(self, field: str, lines: list[bytes], new: Sequence[int]) -> None:
         """Mask the new lines that may hold a secret, which is seldom one of many."""
-        if self._mask is None or not new or not self._mask.suspects(b"".join([lines[index] for index in new])):
+        if self._mask is None or not self._mask.suspects(b"".join([lines[index] for index in new])):
             return
         for index in new:
             if self._mask.suspects(lines[index]):

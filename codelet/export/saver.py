@@ -136,9 +136,7 @@ class Saver:
 def _taken(target: Target, resumed: str | None, force: bool, lease: Lease | None = None) -> tuple[Lease, str | None]:
     """The lock of a target that was checked, and its revision."""
     store, name = target.store, target.name
-    if lease is None:
-        store.revision(name)  # refuses a link, or anything but a file, before the lock file is created
-        lease = store.lock(name)
+    lease = lease or store.lock(name)
     try:
         revision = store.revision(name)
         if resumed is not None and revision != resumed:
@@ -171,7 +169,7 @@ class Periodic:
         seconds: float = 60.0,
         keep: int = 10,
         clock: Callable[[], float] = time.monotonic,
-        notices: Notices | None = None,
+        notices: Notices,
     ) -> None:
         self._store = FileStore(folder)
         self._seconds = seconds
@@ -180,8 +178,8 @@ class Periodic:
         self._next = 0.0
         self._work: asyncio.Task[None] | None = None
         self._newest: Document | None = None
-        self.notices = notices or Notices()
-        self._encoder = Encoder(mask, self.notices.say)
+        self.notices = notices
+        self._encoder = Encoder(mask, notices.say)
 
     def save(self, snapshot: Document) -> None:
         """Save if it is time and the last save is complete. Never waits."""

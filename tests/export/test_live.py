@@ -18,7 +18,7 @@ import pytest
 
 from codelet.context import CompactionOptions
 from codelet.errors import ExportError
-from codelet.events import Compaction
+from codelet.events import Compaction, Notices
 from codelet.export.decode import from_json
 from codelet.export.document import pruned
 from codelet.export.encode import to_json
@@ -254,7 +254,7 @@ async def test_a_real_key_in_the_session_does_not_reach_the_export(tmp_path: Pat
 
 async def test_snapshots_from_time_to_time_are_pruned(tmp_path: Path) -> None:
     now = 0.0
-    periodic = Periodic(tmp_path / "snaps", None, seconds=60, keep=3, clock=lambda: now)
+    periodic = Periodic(tmp_path / "snaps", None, seconds=60, keep=3, clock=lambda: now, notices=Notices())
     other = tmp_path / "snaps" / "other-20200101T000000-000.json"
     for number in range(10):
         written = tmp_path / "snaps" / f"numbered-19700101T{number:06}-000.json"
