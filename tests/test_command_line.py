@@ -469,8 +469,10 @@ def test_help_and_version(codelet: Codelet):
     whole = codelet("help")
     assert (whole.exit, whole.out) == (0, codelet("--help").out)
     assert "codelet [options] [PROMPT]" in whole.out
+    assert "--compact-entries" in codelet("help", "options").out
+    assert "--compact-entries" not in whole.out and "codelet help options" in whole.out
     assert codelet("help", "doctor").out == codelet("doctor", "--help").out
-    assert "delete" in codelet("help", "sessions").out
+    assert "prune" in codelet("help", "sessions").out
     for flag in ("-v", "-V", "--version"):
         assert run(flag, cwd=codelet.cwd, home=codelet.home).out.startswith("codelet 0.")
 

@@ -15,8 +15,14 @@ from codelet.settings import GROUPS, SETTINGS
 from codelet.system.text.typed import whole_number
 
 _EPILOG = """\
+rarely needed options: codelet help options
 exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomplete,
 6 a tool needed permission and no one could be asked, 70 a bug, 130/143/129 stopped by a signal"""
+_RARE = (
+    "compact-entries keep-last narrative handoff export-every export-archive snapshots reminders environment "
+    "transport sandbox-sockets log-level debug-requests"
+).split()
+"""Options that the help page leaves to `codelet help options`."""
 _OF_A_REVIEW = "model fallback_model api_base transport window max_tokens max_cost allow_unknown_cost timeout".split()
 
 
@@ -52,14 +58,17 @@ def print_help(name: str | None) -> None:
         if name in COMMANDS:
             print(f"\ncodelet {name} --help lists the options.")
         return
-    if name and name not in COMMANDS:
+    if name and name != "options" and name not in COMMANDS:
         from codelet.system.text.spelling import did_you_mean
 
-        known = dict.fromkeys((*COMMANDS, *topics()))
+        known = dict.fromkeys((*COMMANDS, "options", *topics()))
         meant = did_you_mean(name, known, "codelet help {}") or f"; there are {', '.join(known)}"
         raise UsageError(f"there is no help on {name!r}{meant}")
-    parser = command_parser(name) if name else build_parser()
+    parser = command_parser(name) if name in COMMANDS else build_parser()
     if not name:
+        for action in parser._actions:
+            if any(option.removeprefix("--") in _RARE for option in action.option_strings):
+                action.help = argparse.SUPPRESS
         parser.epilog = f"{_EPILOG}\npages (codelet help TOPIC): {', '.join(topics())}"
     parser.print_help()
 
