@@ -189,7 +189,7 @@ def _command(options: argparse.Namespace, run: _Run) -> int:
 
             return asyncio.run(run_demo(keep=options.keep))
         case "profiles":
-            from codelet.frontends.commands.profile_list import run_profiles
+            from codelet.frontends.commands.checks import run_profiles
 
             return run_profiles(_settings(options))
         case "models":
@@ -197,7 +197,7 @@ def _command(options: argparse.Namespace, run: _Run) -> int:
 
             return asyncio.run(run_models(_settings(options), options))
         case "mcp":
-            from codelet.frontends.commands.mcp_check import run_mcp_check
+            from codelet.frontends.commands.checks import run_mcp_check
 
             return asyncio.run(run_mcp_check(_settings(options), as_json=options.json))
         case "doctor":

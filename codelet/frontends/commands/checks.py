@@ -1,4 +1,4 @@
-"""`codelet policy check` explains a verdict; `codelet audit verify` checks an audit file."""
+"""Checks of what is set up: `codelet policy check`, `codelet audit verify`, `codelet mcp check`, `codelet profiles`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE
+from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_USAGE
+from codelet.extensions.services import mcp_servers, profile_places
+from codelet.frontends.streams import say
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditReport, verify
+from codelet.safety.secrets import mask
 from codelet.safety.verdict import Touch, Verdict
-from codelet.system.text import visible
+from codelet.settings import Settings, current_folder
+from codelet.system.process import end_supervisor
+from codelet.system.text import clean, one_line, visible
+
+_LONGEST_PROBLEM = 1_000
 
 
 def run_check(arguments: argparse.Namespace) -> int:
@@ -69,3 +76,35 @@ def _report_explained(report: AuditReport, *, may_run: bool) -> str:
     whole = not report.problems and (may_run or not report.unclosed) and report.records
     verdict = "whole" if whole else "not whole"
     return "\n".join([*lines, f"{report.records} records, {verdict}; last hash {report.last_hash}"])
+
+
+async def run_mcp_check(settings: Settings, *, as_json: bool) -> int:
+    """Print a block for each server, or one JSON object; the exit status is 2 if one cannot be used.
+
+    Raises UsageError for a server that is not set up in order.
+    """
+    servers = mcp_servers(settings, current_folder())
+    servers.start(current_folder(), lambda name, text: None)
+    try:
+        text = await servers.text(*servers.servers)
+        print(mask(json.dumps(servers.reported() or {"mcp": []})) if as_json else clean(mask(text)))
+    finally:
+        await servers.close()
+        end_supervisor()
+    return EXIT_DONE if all(each.state == "ready" for each in servers.servers.values()) else EXIT_USAGE
+
+
+def run_profiles(settings: Settings) -> int:
+    """Print them; return the exit status, 2 if one is invalid: its file, line and reason go to stderr."""
+    folder = current_folder()
+    places = profile_places(settings, folder)
+    status = EXIT_DONE
+    for found in places.listed():
+        if found.profile is not None:
+            print(found.line)
+        else:
+            say(f"codelet: {one_line(found.problem, _LONGEST_PROBLEM)}")
+            status = EXIT_USAGE
+    if not settings.trusted and any(place.is_dir() for place in places.in_project):
+        say("codelet: this project has profiles too, which codelet profiles --trust reads")
+    return status
