@@ -63,7 +63,6 @@ class EventLog(Extension, Guard):
     def see(self, event: events.Event) -> None:
         """Write what an event tells."""
         self._see_request()
-        self._see_circuits()
         match event:
             case events.StepStart():
                 if event.step == 1:
@@ -120,21 +119,18 @@ class EventLog(Extension, Guard):
             raise CodeletError(self._problem)
 
     def _see_request(self) -> None:
-        """Write the request that was answered since the last event, with the time that it took."""
+        """Write the request that was answered since the last event, and each model whose circuit has opened."""
         meter = self._session.meter
         if count := meter.requests - self._requests:
             took, more = round(meter.waited - self._waited, 3), {"requests": count} if count > 1 else {}
             model = self._session.provider.model
             self._write("info", "request", turn=self._session.turns, model=model, seconds=took, **more)
         self._requests, self._waited = meter.requests, meter.waited
-
-    def _see_circuits(self) -> None:
-        """Write that a model is not asked for a while, once for each time."""
-        known = {each.model: each for each in self._session.models.circuits() if each.state == "open"}
-        for model in known.keys() - self._open_circuits:
-            wait = round(known[model].wait, 1)
-            self._write("warning", "circuit_open", model=model, failures=known[model].failures, wait=wait)
-        self._open_circuits = set(known)
+        is_open = {each.model: each for each in self._session.models.circuits() if each.state == "open"}
+        for model in is_open.keys() - self._open_circuits:
+            wait, failures = round(is_open[model].wait, 1), is_open[model].failures
+            self._write("warning", "circuit_open", model=model, failures=failures, wait=wait)
+        self._open_circuits = set(is_open)
 
     def _write(self, level: LogLevel, event: str, **facts: object) -> None:
         if self._file is None or _LEVELS.index(level) < self._least or self._problem is not None:

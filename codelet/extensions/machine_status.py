@@ -31,7 +31,7 @@ class Machine(Extension, Source):
 
     def __init__(self, *, in_requests: bool) -> None:
         self.reminders = (self,)
-        self.commands = (Command("env", "the machine and the workspace", self._shown),)
+        self.commands = (Command("env", "", self._shown),)
         self._in_requests = in_requests
         self._line: str | None = None
         self._session: SessionView

@@ -23,7 +23,6 @@ from codelet.extensions.base import (
     Named,
     Noted,
     OpenedWith,
-    OwnFolder,
 )
 from codelet.record import Record
 from codelet.safety.verdict import Verdict
@@ -59,7 +58,8 @@ class ManifestRow(Record, kw_only=True):
     `on` decides whether the session has the extension, `starts` whether it is created at the session's start. An
     `is_eager` one is created with the session; its row names no parts.
 
-    `commands` maps names to help and usage. `reminder` is the type of its reminder, `keys` are its keys of the export.
+    `commands` maps names to help and usage, which the extension's own commands leave out. `reminder` is the type of its
+    reminder, `keys` are its keys of the export.
     `late` extensions offer tools after their start. `guard` extensions have a guard; `in_subsessions` is as in `Guard`.
     `needs` names the safeguard without which the extension is left out.
     """
@@ -118,7 +118,7 @@ ROWS = (
         in_subsessions=False,
         wakes=("chosen", "after"),
     ),
-    ManifestRow(made="file_history:FileHistory", place="last", guard=True, in_subsessions=False, wakes=("starting",)),
+    ManifestRow(made="file_history:FileHistory", place="last", guard=True, wakes=("starting",)),
     ManifestRow(made="audit_guard:Audit", place="last", needs="audit", guard=True, wakes=("start",)),
     ManifestRow(
         made="profiles.extension:Profiles",
@@ -159,7 +159,7 @@ ROWS = (
     ManifestRow(
         made="skills:Skills",
         is_eager=True,
-        on=lambda given: _reads(given) and any(map(_has_skills, given.folders("skills"))),
+        on=lambda given: _reads(given) and any(any(each.path.glob("*/SKILL.md")) for each in given.folders("skills")),
     ),
     ManifestRow(
         made="file_commands:FileCommands",
@@ -206,17 +206,12 @@ def every_session(safeguards: SafeguardsView, *, chosen: bool, has_tools: bool) 
 
 def turned_on(given: OpenedWith) -> list[Extension]:
     """Return the extensions of a session that is opened with settings."""
-    offers: Offers = "always" if given.settings.tools is None else "never"
     rows = (row for row in ROWS if row.place == "settings" and row.on(given))
-    return [_class_of(row)(given) if row.is_eager else Listed(row, given, offers) for row in rows]
+    return [_class_of(row)(given) if row.is_eager else Listed(row, given) for row in rows]
 
 
 def _reads(given: OpenedWith) -> bool:
     return given.settings.skills == "on" and not given.settings.bare
-
-
-def _has_skills(folder: OwnFolder) -> bool:
-    return next(folder.path.glob("*/SKILL.md"), None) is not None
 
 
 class Listed(Extension, Guard, Source):
@@ -263,17 +258,17 @@ class Listed(Extension, Guard, Source):
     def attach(self, session: SessionView) -> None:
         self._session = session
         wakes = self._row.wakes
+
+        def narrator() -> NarrativeWriter:
+            self.wake()
+            assert session.compactor.narrator is not None
+            return session.compactor.narrator
+
         if "near" in wakes:
-            session.compactor.bring_narrator = self._narrator
+            session.compactor.bring_narrator = narrator
         chosen = "chosen" in wakes and self._offers == "when needed"
         if "start" in wakes or chosen or (self._given is not None and self._row.starts(self._given)):
             self.wake()
-
-    def _narrator(self) -> NarrativeWriter:
-        self.wake()
-        narrator = self._session.compactor.narrator
-        assert narrator is not None
-        return narrator
 
     def as_a(self, kind: type[ExtensionClass]) -> ExtensionClass | None:
         """Return the row's extension if its class is this one."""
@@ -293,10 +288,6 @@ class Listed(Extension, Guard, Source):
         if self.tools and self._offers != "when needed":
             return self.tools if self._offers == "always" else ()
         return self._there.offered()
-
-    def commands_now(self) -> Sequence[Command]:
-        late = (each for each in self._there.commands_now() if each.name not in self._row.commands)
-        return (*self.commands, *late)
 
     def _guard_at(self, moment: Waking | Literal["before"]) -> Guard:
         extension = self.wake() if moment in self._row.wakes else self._there

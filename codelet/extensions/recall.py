@@ -72,29 +72,23 @@ def recall_tool(archive: Callable[[], Archive], own: Entry) -> Tool:
         pattern: str = "",
         turn: int = 0,
     ) -> ToolOutput:
-        if entry or pattern:
-            text, ranges = _answered(archive(), entry, lines, byte_range, pattern, own.piece_room())
-            own.recalled(ranges, text)
-            return ToolOutput(text)
-        if turn:
+        ranges: Sequence[ShownRange]
+        found = archive().entry(entry) if entry else None
+        if entry and found is None:
+            raise ToolError(f"recall: nothing in memory has the id {entry!r}")
+        if pattern:
+            text, ranges = archive().find(pattern, entry, _bounds("lines", lines, 1)[0], own.piece_room())
+        elif found is not None:
+            text, ranges = _piece(found, lines, byte_range, own.piece_room())
+        elif turn:
             return ToolOutput(archive().by_turn(turn))
-        raise ToolError("recall: give an entry, a pattern or a turn")
+        else:
+            raise ToolError("recall: give an entry, a pattern or a turn")
+        own.recalled(ranges, text)
+        return ToolOutput(text)
 
     recall.__doc__ = RECALL_TOOL
     return tool(recall)
-
-
-def _answered(
-    archive: Archive, key: str, lines: str, byte_range: str, pattern: str, room: int
-) -> tuple[str, Sequence[ShownRange]]:
-    """Return what an entry or a pattern gives, and the ranges that it shows."""
-    entry = archive.entry(key) if key else None
-    if key and entry is None:
-        raise ToolError(f"recall: nothing in memory has the id {key!r}")
-    if pattern:
-        return archive.find(pattern, key, _bounds("lines", lines, 1)[0], room)
-    assert entry is not None
-    return _piece(entry, lines, byte_range, room)
 
 
 def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str, Sequence[ShownRange]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codelet.extensions.base import Extension, Guard, extension_of
+from codelet.extensions.base import Extension, extension_of
 
 if TYPE_CHECKING:
     from codelet.extensions.diagnostics.checker import Checker as Checker
@@ -66,12 +66,6 @@ def plan_first(session: SessionView, wanted: bool) -> bool:
         return False
     plans.planning = wanted
     return True
-
-
-def history_guard(session: SessionView) -> Sequence[Guard]:
-    """Return the guard of the file history, for the calls of a subsession."""
-    found = (each for each in session.extensions if isinstance(each, Extension) and each.label == "FileHistory")
-    return next((each.guards for each in found), ())
 
 
 def profile_in_force(settings: ExtensionSettings, workspace: Path, name: str) -> Extension:

@@ -78,7 +78,7 @@ class Statistics(Extension, Guard, Source):
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.guards = (self,)
         self.reminders = (self,)
-        self.commands = (Command("stats", "counts, failures and seconds of calls and requests", self._shown),)
+        self.commands = (Command("stats", "", self._shown),)
 
         def restore_approvals(value: Any) -> None:
             self.approvals[:] = value  # a record only: it permits nothing

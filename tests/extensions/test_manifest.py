@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codelet.extensions.base import Extension, Guard, OpenedWith, extension_of
+from codelet.extensions.base import Guard, OpenedWith, extension_of
 from codelet.extensions.diagnostics.checker import KNOWN
 from codelet.extensions.hooks.hook_file import Hook
 from codelet.extensions.machine_status import Machine
@@ -56,7 +56,7 @@ def test_a_row_says_what_its_extension_has(row: ManifestRow, with_all: Session) 
     if row.tools:
         assert [each.schema() for each in place.tools] == [each.schema() for each in made.tools]
         assert {each.touched({}) for each in (*made.tools, *place.tools)} == {()}
-    assert commands(place) == commands(made)
+    assert [each.name for each in place.commands] == [each.name for each in made.commands]
     assert [reminder(each) for each in place.reminders] == [reminder(each) for each in made.reminders]
     assert [part.key for part in place.parts] == [part.key for part in made.parts]
     assert [guard.in_subsessions for guard in place.guards] == [guard.in_subsessions for guard in made.guards]
@@ -69,10 +69,6 @@ async def test_lists_of_their_tools_are_whole(open_session: Open, with_all: Sess
     found = {tool.name for each in own for tool in each.tools}
     assert found == OPTIONAL_TOOLS
     assert OPTIONAL_TOOLS - {"fetch"} == MEMORY_TOOLS
-
-
-def commands(extension: Extension) -> list[tuple[str, str, str]]:
-    return [(each.name, each.help, each.arguments) for each in extension.commands]
 
 
 def reminder(source: Any) -> list[object]:

@@ -5,6 +5,7 @@ What a shell command changes cannot be known before it runs: of it there is only
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,13 +23,12 @@ if TYPE_CHECKING:
 class FileHistory(Extension, Guard):
     """The guard looks at the files of a call right before it runs and right after; `log` is what came of it."""
 
-    in_subsessions = False
-
     def __init__(self, log: ChangeLog | None = None) -> None:
         self.guards = (self,)
         self.log = ChangeLog() if log is None else log
         self._session: SessionView
-        self._running: dict[str, int] = {}
+        self._running: dict[asyncio.Task[object] | None, int] = {}
+        """The numbers of running calls by their tasks: calls of subagents can have the same ids."""
         self._reported = 0
 
     def attach(self, session: SessionView) -> None:
@@ -41,7 +41,7 @@ class FileHistory(Extension, Guard):
         turn = self._session.turns
         places = _written(call, self._session.workspace)
         if places:
-            self._running[call.id] = number = self.log.next_call()
+            self._running[asyncio.current_task()] = number = self.log.next_call()
         for place, name in places:
             before = look(place, self.log.largest)
             change = KeptChange(
@@ -53,7 +53,7 @@ class FileHistory(Extension, Guard):
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         """Take note of what the call left."""
-        number = self._running.pop(call.id, None)
+        number = self._running.pop(asyncio.current_task(), None)
         if number is not None:
             self.log.ended(number)
         return output

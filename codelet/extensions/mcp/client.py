@@ -46,7 +46,6 @@ _MOST_WHOLE, _MOST_LINES = 3, 200
 _UNKNOWN = "Find its name with mcp_find: there is no tool {name!r}{meant}"
 _LOGGED_IN = "I have logged in"
 _LIST_SECONDS = 5.0
-HELP = ("the MCP servers, or one of them: its tools, a restart, a login", "[NAME|restart NAME|login NAME]")
 
 
 class Mcp(Extension, Guard):
@@ -62,7 +61,7 @@ class Mcp(Extension, Guard):
     def __init__(self, servers: Sequence[ServerSettings], direct: int) -> None:
         self.servers = {each.name: Server(each) for each in servers}
         self.guards = (self,)
-        self.commands = (Command("mcp", HELP[0], self._command, HELP[1]),)
+        self.commands = (Command("mcp", "", self._command),)
         self._direct = direct
         self._offered: tuple[Tool, ...] | None = None
         self._gateway = gateway_tools(self.servers, self.known_tools, self._notes)

@@ -66,8 +66,7 @@ class Plans(Extension, Source):
         plan.__doc__ = prompt.PLAN_TOOL
         self.reminders = (self,)
         self.tools = (tool(plan, title=_title, preview=self._preview),)
-        about = "the plan, or a change of it: " + prompt.PLAN_CHANGES
-        self.commands = (Command("plan", about, self._command, "[CHANGE]"),)
+        self.commands = (Command("plan", "", self._command),)
         self.parts = (ExportPart("plan", self._save, self._restore),)
         self.plan: Checklist | None = None
         self.planning = False

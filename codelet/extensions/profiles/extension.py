@@ -26,7 +26,7 @@ class Profiles(Extension, Guard):
     def __init__(self, places: ProfilePlaces, chosen: Profile | None, *, named: bool) -> None:
         self.guards = (self,)
         self.parts = (ExportPart("profile", self.save, self.restore),)
-        self.commands = (Command("profile", "show the profiles, or switch to one", self._shown, "[NAME|none]"),)
+        self.commands = (Command("profile", "", self._shown),)
         self._places = places
         self._named = named
         self._profile = chosen

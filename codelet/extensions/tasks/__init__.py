@@ -46,9 +46,7 @@ class Tasks(Extension, Source):
 
     def __init__(self, sandbox: Sandbox | None) -> None:
         self.reminders = (self,)
-        self.commands = (
-            Command("tasks", "background tasks: list, show, end, run again", self.command, "[N|stop N|run N]"),
-        )
+        self.commands = (Command("tasks", "", self.command),)
         self.parts = (ExportPart("active_tasks", self.save, self.restore),)
         self._sandbox = sandbox
         self._known: dict[str, KnownTask] = {}

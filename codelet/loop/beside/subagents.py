@@ -8,8 +8,8 @@ from contextlib import aclosing
 
 from codelet import events
 from codelet.errors import CodeletError, SpendingLimit, ToolError, UsageError
-from codelet.extensions.base import Extension, Guard, GuardedCall, subsession_guards
-from codelet.extensions.services import history_guard, profile_in_force
+from codelet.extensions.base import Extension, subsession_guards
+from codelet.extensions.services import profile_in_force
 from codelet.extensions.session_view import ExtensionSettings, SessionView
 from codelet.loop.beside.session_beside import Borrowed, open_beside
 from codelet.loop.beside.spending import Spending
@@ -42,7 +42,6 @@ class Subagents(Extension):
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
         self._spending: Spending | None = None
         self._session: Session
-        self._begun = 0
 
     def attach(self, session: SessionView) -> None:
         assert isinstance(session, Session)
@@ -77,9 +76,7 @@ class Subagents(Extension):
         """Open the session of a subagent. Raises ToolError for an agent that cannot be used."""
         own, session = {"fetch", *(each.name for each in all_tools())}, self._session
         offered = session.toolbox.tools.values()
-        self._begun += 1
-        history = (_Numbered(each, self._begun) for each in history_guard(session))
-        extensions: list[Extension] = [Borrowed((), [*subsession_guards(session.extensions), *history])]
+        extensions: list[Extension] = [Borrowed((), subsession_guards(session.extensions))]
         if agent:
             try:
                 extensions.append(profile_in_force(self._settings, session.workspace, agent))
@@ -166,20 +163,6 @@ class _Work:
             return ()
         self._child.upkeep.offer_only(())
         return (_LAST_STEP,)
-
-
-class _Numbered(Guard):
-    """A guard of the session that knows calls by their ids, for the calls of a subagent, which may have the same."""
-
-    def __init__(self, guard: Guard, number: int) -> None:
-        self._guard = guard
-        self._number = number
-
-    async def starting(self, call: GuardedCall) -> None:
-        await self._guard.starting(call.replace(id=f"{self._number}/{call.id}"))
-
-    async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
-        return await self._guard.after(call.replace(id=f"{self._number}/{call.id}"), output)
 
 
 def _title(arguments: Arguments) -> str:
