@@ -67,6 +67,11 @@ async def shown(work: Path, way: Confinement, command: str, kind: SandboxKind = 
     return (await run_child(words, cwd=work, environment=environment, timeout=60, output_limit=1 << 20)).output
 
 
+@pytest.mark.parametrize("kind", _KINDS)
+async def test_uv_is_told_to_use_no_cache_which_is_read_only(work: Path, way: Confinement, kind: SandboxKind) -> None:
+    assert (await shown(work, way, "echo $UV_NO_CACHE", kind)).strip() == "1"
+
+
 @pytest.mark.needs("git")
 @pytest.mark.parametrize("kind", _KINDS)
 async def test_nothing_of_the_home_or_beside_it_is_seen_but_toolchains(

@@ -104,6 +104,7 @@ def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> Com
     argv += [] if bounds.open_home else ["--dir", home, "--remount-ro", "/", *remounted]
     calls = filter_program(network=bounds.network, sockets=bounds.sockets, metadata=True)
     argv += ["--seccomp", DESCRIPTOR, "--setenv", "TMPDIR", "/tmp", "--chdir", bounds.root]
+    argv += ["--setenv", "UV_NO_CACHE", "1"]  # uv ends if it cannot write its cache
     return CommandWords([*argv, "--", *command], [*data, calls])
 
 

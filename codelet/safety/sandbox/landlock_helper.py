@@ -261,6 +261,7 @@ def main(request: dict[str, Any], command: list[str]) -> None:
         _end_as(child, folder, [struct.unpack("i", data)[0] for _, _, data in received], request["helped"], writable)
     if folder is not None:
         os.environ["TMPDIR"] = folder
+    os.environ["UV_NO_CACHE"] = "1"  # uv ends if it cannot write its cache
     confine_files(writable, request["read"], request["list"], network=request["network"])
     listener = filter_calls(bytes.fromhex(request["calls"]))
     passed = [] if listener is None else [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", listener))]

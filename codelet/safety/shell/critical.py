@@ -301,7 +301,7 @@ def with_nested(script: Script, workspace: Path, most: int = 3) -> Iterator[Scri
             printed.append(" ".join(itertools.dropwhile(lambda word: re.fullmatch("-[neE]+", word), words[1:])))
         elif words[:1] == ["printf"]:
             printed += [joint.join(words[1:]).replace("\\n", "\n") for joint in (" ", "\n")]
-        for name, *rest in unwrapped(words):
+        for name, *rest in unwrapped(words) if printed else ():
             if base_name(name) in SHELLS and all(word.startswith("-") for word in rest):
                 texts, printed = texts + printed[::-1], []
         for text in texts:
