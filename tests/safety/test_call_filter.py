@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from codelet.safety.sandbox import landlock_helper
 from codelet.safety.sandbox.call_filter import filter_program
+from tests.support.program import ROOT
 
 # A call without sense fails with another error where the filter lets it through: the file is no terminal, say.
 _PROGRAM = """
@@ -85,7 +85,7 @@ FREE = ("another ioctl", "new nothing", *(f"own {what}" for what in OF_PROCESSES
 @pytest.mark.parametrize(("network", "metadata"), [(False, False), (True, False), (False, True)])
 def test_what_the_kernel_refuses(network: bool, sockets: bool, metadata: bool) -> None:
     program = filter_program(network=network, sockets=sockets, metadata=metadata)
-    folder = str(Path(landlock_helper.__file__).parent)
+    folder = str(ROOT / "codelet" / "safety" / "sandbox")
     words = [sys.executable, "-c", _PROGRAM, folder, program.hex()]
     found = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
     refused = {*ALWAYS, *(() if metadata else METADATA), *(() if network or metadata else INTERNET)}

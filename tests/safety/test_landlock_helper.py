@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import signal
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -14,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from codelet.safety.sandbox import Confinement, Sandbox, landlock_helper
+from codelet.safety.sandbox import Confinement, Sandbox
 from codelet.safety.sandbox.command_lines import Bounds, landlock_argv
 from codelet.safety.verdict import SandboxKind
 from codelet.system.process import child_environment, run_child
+from tests.support.program import ROOT
 
 _PROGRAM = """
 import fcntl, json, os, sys
@@ -58,7 +60,7 @@ async def test_a_granted_file_is_a_whole_file_and_all_else_is_closed(tmp_path: P
         path.write_text("planted\n")
     bounds = Bounds(root=str(root), protected=(str(root / "protected"),), hidden=(str(hidden),), open_home=True)
     words = landlock_argv([sys.executable, "-c", _PROGRAM, str(root / "granted"), str(hidden)], bounds)
-    assert words[3] == landlock_helper.__file__
+    assert Path(words[3]).name == "landlock_helper.py"
     few = ["/bin/sh", "-c", 'ulimit -n 32; exec "$@"', "sh"]
     done = await run_child([*few, *words], cwd=tmp_path, timeout=60, output_limit=10_000)
     if "the kernel has no Landlock" in done.output:
@@ -215,3 +217,15 @@ async def test_programs_that_set_modes_and_times_end_well(tmp_path: Path, comman
     if made == "packed/run":
         facts = (tmp_path / made).stat()
         assert (facts.st_mode & 0o777, facts.st_mtime) == (0o751, 5)
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_as_much_is_taken_as_the_version_of_landlock_knows(network: bool) -> None:
+    """Rights over files came with versions 1, 2 (links between folders), 3 (cutting) and 5 (settings of devices)."""
+    code = "import json, sys, landlock_helper\nprint(json.dumps([landlock_helper.taken_away(version, network="
+    code += f"{network}) for version in (1, 2, 3, 4, 5, 6, 8)]))"
+    folder = ROOT / "codelet" / "safety" / "sandbox"
+    found = json.loads(subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, capture_output=True).stdout)
+    tcp = 0 if network else 3
+    newest = [0xFFFF, tcp, 3]
+    assert found == [[0x1FFF], [0x3FFF], [0x7FFF], [0x7FFF, tcp], [0xFFFF, tcp], newest, newest]

@@ -15,14 +15,14 @@ import pytest
 
 from codelet import prompt
 from codelet.safety import Policy
-from codelet.safety.sandbox import Confinement, Sandbox, Use, find_confinement, landlock_helper
+from codelet.safety.sandbox import Confinement, Sandbox, Use, find_confinement
 from codelet.safety.sandbox.places import MadeFile
 from codelet.safety.verdict import Answer, Mode, Question, Touch
 from codelet.system.process import child_environment, run_child
 from tests.e2e.conftest import Codelet
 from tests.safety.conftest import call, toolbox
 from tests.support.bodies import messages_of
-from tests.support.program import processes_with
+from tests.support.program import ROOT, processes_with
 from tests.support.recorded import Start, step
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer, Recorded
@@ -271,7 +271,7 @@ async def test_what_a_command_made_that_is_protected_is_told_once(tmp_path: Path
 
 @pytest.mark.parametrize("calls", ["00", "ff" * 8, ""])
 async def test_without_its_filter_of_calls_a_command_does_not_run(tmp_path: Path, calls: str) -> None:
-    helper = Path(landlock_helper.__file__)
+    helper = ROOT / "codelet" / "safety" / "sandbox" / "landlock_helper.py"
     request = {"write": [str(tmp_path)], "read": ["/"], "list": [], "network": False, "calls": calls, "helped": {}}
     request["temporary"] = str(tmp_path)
     words = [sys.executable, "-I", "-S", str(helper), json.dumps(request), "touch", str(tmp_path / "ran")]

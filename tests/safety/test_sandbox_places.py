@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from codelet.safety.sandbox import landlock_helper
 from codelet.safety.sandbox.command_lines import Bounds, bubblewrap_argv, landlock_argv, writable_root
 from codelet.safety.sandbox.places import Secrets, protected_places, seen_places
 from tests.support import repo as repositories
@@ -256,17 +255,6 @@ def test_landlock_grants_all_but_what_is_kept(root: Path) -> None:
     assert str(root / "a.txt") not in request["read"] and str(root) not in request["read"]
     with pytest.raises(FileNotFoundError, match="cannot allow sockets"):
         landlock_argv(["ls"], Bounds(root=str(root), sockets=True))
-
-
-def test_as_much_is_taken_as_the_version_of_landlock_knows() -> None:
-    """Rights over files came with versions 1, 2 (links between folders), 3 (cutting) and 5 (settings of devices)."""
-    files = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF, 5: 0xFFFF, 6: 0xFFFF, 8: 0xFFFF}
-    others = {1: [], 2: [], 3: [], 4: [3], 5: [3], 6: [3, 3], 8: [3, 3]}
-    for version, rights in files.items():
-        assert landlock_helper.taken_away(version, network=False) == [rights, *others[version]]
-    assert landlock_helper.taken_away(3, network=True) == [0x7FFF]
-    assert landlock_helper.taken_away(4, network=True) == [0x7FFF, 0]
-    assert landlock_helper.taken_away(6, network=True) == [0xFFFF, 0, 3]
 
 
 def test_the_whole_file_system_is_no_workspace(root: Path) -> None:
