@@ -68,6 +68,12 @@ def edited(terminal: Terminal) -> None:
     terminal.type("\x01" + DELETE * 4)
 
 
+def continued(terminal: Terminal) -> None:
+    terminal.type(paste("!touch"))
+    terminal.settle(0.1)
+    terminal.type(" planted")
+
+
 def undone(terminal: Terminal) -> None:
     terminal.type(paste("!touch planted"))
     terminal.type("\x01" + DELETE)
@@ -98,7 +104,7 @@ def left_and_back(terminal: Terminal) -> None:
     terminal.type("\x1b[B")
 
 
-@pytest.mark.parametrize("way", [edited, undone, killed_and_back, cleared_and_recalled, left_and_back])
+@pytest.mark.parametrize("way", [edited, continued, undone, killed_and_back, cleared_and_recalled, left_and_back])
 def test_a_pasted_sign_stays_one_when_it_is_edited(
     codelet: Codelet, planted: Path, way: Callable[[Terminal], None]
 ) -> None:

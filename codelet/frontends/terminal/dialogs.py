@@ -217,9 +217,9 @@ class _OpenQuestion:
         self._shown_at = 0.0
         self._typed_at = float("-inf")
         self._writes: Literal["", "reason", "rule"] = ""
-        """What the user is editing: a reason, or the rule to add."""
+        """The text that the user edits: a reason, or the rule to add."""
         self._problem = ""
-        """What is wrong with that rule."""
+        """The error in that rule."""
         self._on_menu = False
         """The arrows chose the menu over a begun line."""
         self._pressed: tuple[AnswerChoice, KeyPress, float] | None = None

@@ -113,7 +113,7 @@ class Draft:
         self._acts = acts
         self._pastes = pastes
         self.leaving = False
-        """Leave when the turn ends by itself."""
+        """Leave when the turn ends without a stop."""
         self.left = False
         """Leave however the turn ends."""
         self.sent = False

@@ -141,7 +141,7 @@ class KeySequences:
 
 
 def _key_of(sequence: str) -> str:
-    """Return a control sequence as the parser knows it; "" for one that is not a key."""
+    """Return a control sequence as the parser knows it; "" if it is not a key."""
     found = _CSI_U.fullmatch(sequence)
     if found is None:
         return sequence if sequence in ANSI_SEQUENCES else ""

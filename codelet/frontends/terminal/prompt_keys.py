@@ -19,7 +19,7 @@ from prompt_toolkit.key_binding.bindings.search import start_reverse_incremental
 from prompt_toolkit.keys import Keys
 
 from codelet.errors import UsageError
-from codelet.frontends.terminal.draft import Pastes
+from codelet.frontends.terminal.draft import Pastes, as_prompt
 from codelet.settings import Settings
 from codelet.system.process.start import supplied_by
 
@@ -34,7 +34,7 @@ _TWICE_SECONDS = 1.0
 class PromptBindings(KeyBindings):
     """The bindings; `own` are the user's and override others.
 
-    `is_busy`: no prompt is being read, as during a turn. `can_take_back`: Up takes back a waiting line.
+    `is_busy`: a turn runs, so no prompt is read. `can_take_back`: Up takes back a waiting line.
     """
 
     def __init__(
@@ -105,13 +105,14 @@ class PromptBindings(KeyBindings):
             self._send(event)
 
     def _paste(self, event: KeyPressEvent) -> None:
-        """Insert pasted text, or the path of a dropped file."""
+        """Insert pasted text, or the path of a dropped file. A pasted sign at the start does not act."""
         from codelet.context.attachments import dropped_picture
 
-        if event.data:
-            event.current_buffer.insert_text(dropped_picture(event.data) or self._pastes.collapse(event.data))
-        else:  # some terminals send this for an image
+        if not event.data:  # some terminals send this for an image
             self._actions["picture"]()
+            return
+        text = dropped_picture(event.data) or self._pastes.collapse(event.data)
+        event.current_buffer.insert_text(text if event.current_buffer.cursor_position else as_prompt(text))
 
     def _go_back(self, event: KeyPressEvent) -> None:
         """Handle ESC twice on an empty line: /rewind. vi mode has its own ESC."""

@@ -107,9 +107,9 @@ def where_rows(question: Question, renderer: Renderer) -> list[Text]:
 
 
 def reason_rows(question: Question, renderer: Renderer, room: int | None = None) -> list[Text]:
-    """Why it is asked: each part that may change something, with its reason.
+    """The reasons for asking: each part that may change something.
 
-    `room` is given if the question's text is not in sight: at most so many rows, which show the parts themselves.
+    `room` is the most rows, if the question's text is not in sight; the rows then show the parts themselves.
     """
     width, more = renderer.width, renderer.signs.more
     warnings = confusables(question.shown)

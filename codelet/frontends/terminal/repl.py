@@ -372,7 +372,7 @@ class Repl:
         self.screen.note(note)
 
     def _part(self) -> None:
-        """Print notices and a blank row."""
+        """Print notices and an empty row."""
         for line in (*self.log.notices(), *self.session.notices.take()):
             self.screen.note(line)
         if self.exit_status is None:

@@ -105,7 +105,7 @@ def extension_words(session: Session) -> list[str]:
 
 
 def _confinement(session: Session) -> list[str]:
-    """What confines commands in mode auto, or that nothing does; empty until known."""
+    """The confinement of commands in mode auto, or a warning without one; empty until known."""
     sandbox = session.safeguards.sandbox
     if sandbox is None or not sandbox.wanted or sandbox.found is None:
         return []

@@ -35,7 +35,7 @@ _KEPT = 30_000
 _SECONDS = 86_400.0
 _CHUNK = 1 << 16
 _HELD_SECONDS = 0.02
-"""How long a possible start of a secret is held back."""
+"""The time that a possible start of a secret stays hidden."""
 _BACK_TO_NORMAL = (
     "\x1b7\x1b[r\x1b8\x1b[0m\x1b[?25h\x1b[?1l\x1b>\x0f\x1b(B"
     "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l"

@@ -110,7 +110,7 @@ _ELSEWHERE = {
     }.items()
     for other in others.split()
 }
-"""What these are called elsewhere, where the names alone would mislead."""
+"""Names in other programs that do not resemble ours."""
 
 
 def commands_for(session: Session, *, in_repl: bool = False) -> Commands:
