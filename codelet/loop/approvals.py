@@ -18,7 +18,7 @@ from codelet.record import Newest, Record
 from codelet.safety import Policy
 from codelet.safety.secrets import Masker, without_secrets
 from codelet.safety.verdict import Answer, Ask, Question, Verdict
-from codelet.tools.tool import Preview, all_arguments
+from codelet.tools.tool import Preview, all_arguments, copied
 
 if TYPE_CHECKING:
     from codelet.tools.change import Change
@@ -184,7 +184,7 @@ class Approvals:
         question = Question(
             call.id,
             call.name,
-            call.arguments,
+            copied(call.arguments),
             verdict,
             preview.text,
             self.timeout,
