@@ -75,7 +75,7 @@ async def test_nothing_is_printed(
 ):
     """Calls that succeed, fail and are refused, a compaction, an error of the server, an end."""
     calls = [Call("c1", "read", {"path": "app.py"}), Call("c2", "bash", {"command": "echo loud; exit 1"})]
-    calls += [Call("c3", "bash", {"command": "rm -rf /"}), Call("c4", "nothing", {})]
+    calls += [Call("c3", "bash", {"command": "mkfs /no/such/device"}), Call("c4", "nothing", {})]
     model_server.script = [Reply(calls=calls), Reply("So far."), HttpError(500)]
     async with open_session(**options | {"mode": "auto"}) as session:
         await events_of(session, "go")

@@ -345,7 +345,7 @@ def test_shift_tab_goes_through_the_modes(start: Start) -> None:
 
 @pytest.mark.parametrize(
     ("command", "runs"),
-    [("touch made.txt", True), ("touch made.txt; git push origin", False), ("touch made.txt; rm -rf /", False)],
+    [("touch made.txt", True), ("touch made.txt; git push origin", False), ("touch made.txt; mkfs /no/such/device", False)],
 )
 def test_yes_never_lifts_a_deny(codelet: Codelet, model_server: ModelServer, command: str, runs: bool) -> None:
     model_server.script = [Reply(calls=[Call("c", "bash", {"command": command})]), Reply(text="done")]
@@ -393,9 +393,9 @@ async def test_only_a_person_permits_a_forced_push_and_each_time_anew(tmp_path: 
 @pytest.mark.parametrize(
     "command",
     [
-        "git push -f; rm -rf /",
-        "bash -c 'git push -f; rm -rf ~'",
-        "git push -f; sh -c 'git push -f'; mkfs /dev/sda",
+        "git push -f; mkfs /no/such/device",
+        "bash -c 'git push -f; mkfs.ext4 /no/such/device'",
+        "git push -f; sh -c 'git push -f'; mkfs /no/such/device",
     ],
 )
 async def test_what_destroys_the_machine_is_not_asked_about_beside_a_forced_push(tmp_path: Path, command: str) -> None:
