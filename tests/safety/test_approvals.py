@@ -345,7 +345,11 @@ def test_shift_tab_goes_through_the_modes(start: Start) -> None:
 
 @pytest.mark.parametrize(
     ("command", "runs"),
-    [("touch made.txt", True), ("touch made.txt; git push origin", False), ("touch made.txt; mkfs /no/such/device", False)],
+    [
+        ("touch made.txt", True),
+        ("touch made.txt; git push origin", False),
+        ("touch made.txt; mkfs /no/such/device", False),
+    ],
 )
 def test_yes_never_lifts_a_deny(codelet: Codelet, model_server: ModelServer, command: str, runs: bool) -> None:
     model_server.script = [Reply(calls=[Call("c", "bash", {"command": command})]), Reply(text="done")]
