@@ -124,7 +124,7 @@ def _run(arguments: list[str], run: _Run) -> int:
     if _interactive(options):
         if settings.json_schema is not None:
             raise UsageError("--json-schema is for one answer: give a prompt with -p")
-        return _repl(settings, lambda: _settings(options, trust=True), options.prompt, debug=options.debug)
+        return _repl(settings, lambda: _settings(options, trust=True), options.prompt)
     from codelet.frontends.printing import run_one_shot
 
     return run_one_shot(
@@ -228,7 +228,7 @@ def _settings(options: argparse.Namespace, workspace: Path | None = None, *, tru
     return load_settings(flags, workspace=workspace or current_folder(), trust=trust or options.trust)
 
 
-def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | None, *, debug: bool) -> int:
+def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | None) -> int:
     import asyncio
 
     from codelet.errors import UsageError
@@ -238,7 +238,7 @@ def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | Non
     if os.environ.get("TERM") == "dumb":
         raise UsageError("TERM=dumb cannot move a cursor: there is no REPL; use -p PROMPT")
     _raise_at_interrupt()
-    return asyncio.run(run_repl(trusted(settings, trusting), first, debug=debug))
+    return asyncio.run(run_repl(trusted(settings, trusting), first))
 
 
 def _report(error: BaseException, run: _Run, *, debug: bool) -> int:

@@ -188,7 +188,7 @@ class PromptLine:
             await self._running
         except (EOFError, OSError):  # the terminal is gone
             return
-        self.bottom.stream.writer.finish()
+        self.bottom.stream.finish()
 
     def _gone(self, _: object = None) -> None:
         self.hung_up()
@@ -267,7 +267,7 @@ class PromptLine:
         self.bottom.hold(True)
         try:
             async with in_terminal():
-                self.bottom.stream.writer.finish()
+                self.bottom.stream.finish()
                 self.bottom.resized = resized
                 with self._source.raw_mode() if raw else nullcontext():
                     yield

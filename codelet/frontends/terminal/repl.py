@@ -68,12 +68,10 @@ class Repl:
         first: str | None = None,
         settings: Settings | None = None,
         models: Callable[[str], Awaitable[Sequence[KnownModel]]] | None = None,
-        *,
-        debug: bool = False,
     ) -> None:
         own = settings or Settings()
         self.session, self.commands, self.log, self.open_model = session, commands, log, open_model
-        self.screen = TerminalScreen(own.theme, debug=debug)
+        self.screen = TerminalScreen(own.theme)
         self.exit_status: int | None = None
         self.can_resume = log.carried is not None and unfinished(session)
         self.prefill = ""
@@ -121,7 +119,6 @@ class Repl:
         """Runs turns and answers the session's questions."""
         from codelet.frontends.terminal.turn_view import TurnView
 
-        self.screen.renderer.quiet = self.session.reminders.quiet
         view = TurnView(self.screen.renderer, self.prompt_line, self.draft, self.session, self.log, self.attention)
         self.session.toolbox.ask = self._ask
         self.session.upkeep.steering = self._steering

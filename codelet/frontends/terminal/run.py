@@ -32,7 +32,7 @@ _SAVING_SECONDS = 1.0
 """Before the user sees that the last save is waited for."""
 
 
-async def run_repl(settings: Settings, first: str | None = None, *, debug: bool = False) -> int:
+async def run_repl(settings: Settings, first: str | None = None) -> int:
     """Run the REPL on a terminal until the user leaves; return the exit status.
 
     `first` is the first prompt. SIGTERM and SIGHUP end it with 143 and 129. Raises UsageError without a terminal or a
@@ -60,7 +60,7 @@ async def run_repl(settings: Settings, first: str | None = None, *, debug: bool 
     loop.add_signal_handler(signal.SIGHUP, end, EXIT_HANGUP)
     try:
         try:
-            async with _repl(settings, first, opened, debug=debug) as repl:
+            async with _repl(settings, first, opened) as repl:
                 status = await repl.run()
         except asyncio.CancelledError:
             if not ended:
@@ -85,7 +85,7 @@ async def run_repl(settings: Settings, first: str | None = None, *, debug: bool 
 
 @asynccontextmanager
 async def _repl(
-    settings: Settings, first: str | None, opened: list[tuple[Session, Exporting | None]], *, debug: bool
+    settings: Settings, first: str | None, opened: list[tuple[Session, Exporting | None]]
 ) -> AsyncIterator[Repl]:
     """Set the terminal to raw mode and open the session, into `opened`, and its REPL."""
     reserved = None
@@ -111,7 +111,6 @@ async def _repl(
             first,
             settings,
             partial(models_to_choose, settings),
-            debug=debug,
         )
 
 

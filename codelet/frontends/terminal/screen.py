@@ -77,13 +77,12 @@ _GROUND = re.compile(r"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]
 class TerminalScreen(Screen):
     """The terminal above the renderer's live area. Its background may become known later."""
 
-    def __init__(self, theme: ThemeName = "auto", *, debug: bool = False) -> None:
+    def __init__(self, theme: ThemeName = "auto") -> None:
         super().__init__()
         self.theme = theme
         self.bottom: Bottom | None = None
         self.lent: Callable[[Callable[[], None]], AbstractAsyncContextManager[None]] = lambda resized: nullcontext()
         """Lends the terminal to another program; the argument is called after a resize."""
-        self._debug = debug
         self._ground = ground_told()
         self._is_asked = False
 
@@ -116,9 +115,7 @@ class TerminalScreen(Screen):
         from codelet.frontends.terminal.show.console import OutputConsole
         from codelet.frontends.terminal.show.renderer import Renderer
 
-        renderer = Renderer(OutputConsole(self.theme, self._ground), hint="esc stops", bottom=self.bottom, key="ctrl-o")
-        renderer.debug = self._debug
-        return renderer
+        return Renderer(OutputConsole(self.theme, self._ground), hint="esc stops", bottom=self.bottom, key="ctrl-o")
 
     def send(self, sequence: str) -> None:
         """Write an invisible sequence, after everything printed."""

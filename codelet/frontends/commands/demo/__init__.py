@@ -165,7 +165,6 @@ async def _turn(session: Session, renderer: Renderer) -> str | None:
 
     ticker = asyncio.create_task(tick())
     try:
-        renderer.quiet = session.reminders.quiet
         async with aclosing(session.send(PROMPT)) as events:
             async for event in events:
                 renderer.show(event)

@@ -43,8 +43,9 @@ class Activity:
         if anew or doing != self.doing:
             self.doing, self.since, self.thoughts = doing, self.clock(), ""
 
-    def heard(self) -> None:
+    def hear(self, doing: str) -> None:
         """Note that data arrived."""
+        self.now(doing)
         self.heard_at = self.clock()
 
     def restart(self) -> None:

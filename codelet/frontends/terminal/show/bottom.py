@@ -11,10 +11,11 @@ import asyncio
 import io
 import os
 import re
+import select
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from prompt_toolkit.application import Application
@@ -22,66 +23,99 @@ from prompt_toolkit.data_structures import Point, Size
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import _output_screen_diff
 
-from codelet.frontends.terminal.show.terminal_writer import ERASE, TerminalWriter
+from codelet.frontends.terminal.show.style import writable
 
+ERASE = " \x1b[J\r"
+"""Erases to the end of the screen.
+
+tmux scrolls text into its history if it is erased from the first column of the first row, like "clear" does, so a space
+is written and erased with it.
+"""
 _MODES = re.compile(r"\x1b\[(?:\?(?:2004[hl]|1l)|\d q)")
 """prompt_toolkit's other output: bracketed paste, cursor keys, the cursor's shape."""
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class FrameStream(io.StringIO):
-    """Output of prompt_toolkit and the live area: each frame is one non-blocking write.
+    """Output of prompt_toolkit and the live area: each frame is one write, which does not wait for the terminal.
 
-    `gone` is called when the terminal has gone.
+    A terminal may be slow or frozen. So a second, non-blocking file description is opened: the standard one is shared
+    with other programs. What the terminal does not take now is written later. `gone` is called when it has gone.
     """
 
     def __init__(self, file: IO[str]) -> None:
         super().__init__()
         self._file = file
-        self.writer = TerminalWriter(file)
         self.gone: Callable[[], None] = lambda: None
-        self._kept: list[str] | None = None
-        self._waits = False
+        self._frame: list[str] | None = None
+        self._terminal: int | None = None
+        self._is_open = self._is_watched = False
+        self._rest = bytearray()
 
     @contextmanager
     def frame(self) -> Iterator[list[str]]:
         """Collect what is written in the block; what is left in the list is one write."""
-        outer, kept = self._kept, list[str]()
-        self._kept = kept
+        outer, kept = self._frame, list[str]()
+        self._frame = kept
         try:
             yield kept
         finally:
-            self._kept = outer
+            self._frame = outer
         if kept:
             self.write("".join(kept))
 
     def write(self, text: str) -> int:
         """Write a text, or add it to the open frame."""
-        if self._kept is not None:
-            self._kept.append(text)
+        if self._frame is not None:
+            self._frame.append(text)
         elif text:
-            try:
-                self.writer.write(f"{_BEGIN}{text}{_END}")
-                self._hand_on()
-            except OSError:
-                self.gone()
+            if not self._is_open:
+                self._is_open = True
+                with suppress(OSError, ValueError):  # no terminal, or one whose name is not to be had here
+                    name = os.ttyname(self._file.fileno())
+                    self._terminal = os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            framed = writable(f"{_BEGIN}{text}{_END}", self._file)
+            if self._terminal is None:
+                self._file.write(framed)
+            else:
+                self._rest += framed.encode(getattr(self._file, "encoding", None) or "utf-8")
+            self._file.flush()  # what others have written comes first
+            self._write_rest()
         return len(text)
 
-    def _hand_on(self) -> None:
-        """Write the rest whenever a slow terminal takes more."""
-        is_behind, terminal = self.writer.is_behind, self.writer.terminal
-        if is_behind != self._waits and terminal is not None:
-            self._waits, loop = is_behind, asyncio.get_running_loop()
-            if is_behind:
-                loop.add_writer(terminal, self._taken_on)
-            else:
-                loop.remove_writer(terminal)
+    @property
+    def is_behind(self) -> bool:
+        """Whether the terminal has not taken everything yet; writes what it takes now."""
+        self._write_rest()
+        return bool(self._rest)
 
-    def _taken_on(self) -> None:
+    def finish(self) -> None:
+        """Wait until everything is written."""
+        while self.is_behind and self._terminal is not None:
+            select.select([], [self._terminal], [])
+
+    def _write_rest(self) -> None:
+        """Write what the terminal takes; the loop continues whenever a slow one takes more."""
+        if self._terminal is None:
+            return
         try:
-            self._hand_on()
+            while self._rest:
+                del self._rest[: os.write(self._terminal, self._rest)]
+        except BlockingIOError:
+            pass
         except OSError:
+            self._rest.clear()
             self.gone()
+        if self._is_watched != bool(self._rest):
+            self._is_watched, loop = bool(self._rest), asyncio.get_running_loop()
+            if self._is_watched:
+                loop.add_writer(self._terminal, self._write_rest)
+            else:
+                loop.remove_writer(self._terminal)
+
+    def __del__(self) -> None:
+        if self._terminal is not None:
+            os.close(self._terminal)
 
     def fileno(self) -> int:
         return self._file.fileno()
@@ -148,7 +182,7 @@ class Bottom:
         live = self._live
         if held:
             self.draw("", ())
-            self.stream.writer.finish()
+            self.stream.finish()
         self._held, self._live = held, live
         if not held and not self.is_lent:
             self._again(self._top())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from rich.text import Text
 
 from codelet.context.tokens.budget import percent_of
-from codelet.events import Compaction, Interrupted, Reminder, Retry, TurnEnd, UsageReport
+from codelet.events import Compaction, Interrupted, Retry, TurnEnd, UsageReport
 from codelet.frontends.terminal.show.call_rows import RunningCall
 from codelet.frontends.terminal.show.console import truncate, wrap, wrap_behind_sign, wrap_indented
 from codelet.frontends.terminal.show.numbers import duration, next_request, plural, tokens
@@ -64,15 +64,6 @@ class EventRows(Record):
         tail = f" {self.signs.dot} {_when(event, left)}"
         reason = one_line(event.reason, max(self.width - len(tail) - 2, 10))
         return self._line((f"{self.signs.retry} ", WARN), reason, (tail, QUIET))
-
-    def reminders(self, events: Sequence[Reminder]) -> list[Text]:
-        """A step's changed reminders, in one row."""
-        words = [
-            f"{'' if each.change == 'added' else f'{each.change} '}{one_line(each.name, 30)} {tokens(each.tokens)}"
-            for each in events
-        ]
-        line = f"{self.signs.note} reminders: {f' {self.signs.dot} '.join(words)} tokens"
-        return [self._line((line, QUIET))] if words else []
 
     def compaction(self, event: Compaction) -> list[Text]:
         """A compaction's start or receipt."""

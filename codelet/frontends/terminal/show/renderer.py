@@ -7,7 +7,7 @@ markup.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -42,11 +42,10 @@ _TALL = 4
 
 
 class Renderer:
-    """Call `show(event)` for each event, and `tick()` from time to time.
+    """Call `show(event)` for each event, and `tick()` soon after when `has_waiting`, and from time to time.
 
-    `has_waiting`: the next `tick` shows collected text. `waiting` are rows about queued input, `quiet` reminders whose
-    replacement is not shown. `hint` says how to stop; `key` shows folded parts in full. On a terminal `bottom` has the
-    live rows; without one, only finished rows are printed.
+    `waiting` are rows about queued input. `hint` says how to stop; `key` shows folded parts in full. On a terminal
+    `bottom` has the live rows; without one, only finished rows are printed.
     """
 
     def __init__(
@@ -62,33 +61,30 @@ class Renderer:
         self.key = key
         self.signs = signs_for(console.file)
         self.waiting: Sequence[Text] = ()
-        self.quiet: Collection[str] = ()
         self.approved: set[str] = set()
         """Calls that the user approved."""
         self.shown_parts = ShownParts()
         """Everything shown, in full."""
-        self._still = False
-        self._said: list[str] = []
+        self.has_waiting = False
+        """Whether collected text is not on the screen yet."""
         self._clock = clock
         self._bottom = bottom
         self._activity = Activity(self.signs, clock, hint)
         self._stream: MarkdownStream | None = None
         self._cleaner = Cleaner()
-        self._text_waiting: list[str] = []
-        self._size_waiting = 0
-        self._finished: list[Text] = []
+        self._said: list[str] = []  # the streamed text
+        self._unset: list[str] = []  # its end, not rendered yet
+        self._unset_size = 0
+        self._finished: list[Text] = []  # rows to print with the next frame
         self._thoughts: list[str] = []
         self._thinking_since = 0.0
         self._titles: dict[str, str] = {}
-        self._reminders: list[events.Reminder] = []
         self._report: events.UsageReport | None = None
         self._started = 0.0
-        self._drawn_at = 0.0
-        self._owed = False
-        self.debug = False
-        """Show internals: changed reminders."""
-        self._block = ""
-        self._is_parted = True
+        self._is_still = False
+        self._is_behind = False  # the terminal, at the last frame
+        self._block = ""  # the kind of the last printed part
+        self._is_parted = True  # a blank row is below it
         self._asking: Sequence[Text] = ()
         self._seen: set[str] = set()
         self._failure = ""  # why the request before failed, where its row is still near
@@ -98,14 +94,9 @@ class Renderer:
         return bool(self._asking)
 
     @property
-    def has_waiting(self) -> bool:
-        """Whether collected text is not on the screen yet."""
-        return bool(self._text_waiting or self._finished)
-
-    @property
     def is_owed(self) -> bool:
-        """Whether the terminal is behind, or a frame was skipped for that; `tick` draws it."""
-        return self._owed or (self._bottom is not None and self._bottom.stream.writer.is_behind)
+        """Whether the terminal is behind, so that frames are skipped; `tick` draws again."""
+        return self._is_behind or (self._bottom is not None and self._bottom.stream.is_behind)
 
     @property
     def width(self) -> int:
@@ -122,10 +113,11 @@ class Renderer:
             case events.Reasoning(delta=delta):
                 self._reason(delta)
             case events.ToolProgress(id=call_id, delta=delta):
-                self._tool_progress(call_id, delta)
+                if (running := self._activity.running.get(call_id)) is not None:
+                    running.add(delta)
+                    self.has_waiting = True
             case events.Reminder():
-                if self.debug and not (event.change == "replaced" and event.name in self.quiet):
-                    self._reminders.append(event)
+                pass
             case events.UsageReport():
                 self._report = event
                 if event.cache_note is not None:
@@ -142,6 +134,8 @@ class Renderer:
     def tick(self) -> None:
         """Redraw the live area."""
         self._set_text()
+        if self._thoughts:
+            self._activity.thoughts = clean("".join(self._thoughts[-200:])[-_THOUGHT_CHARACTERS:])
         self._draw()
 
     def say(self, rows: Sequence[Text], *, asked: bool = False) -> None:
@@ -157,6 +151,9 @@ class Renderer:
         rows = self.rows.prompt(text, band=self.console.look.band)
         self._say("prompt", rows if self._bottom is not None or self.console.look.band else rows[1:])
 
+    def keep_prompt(self, text: str) -> None:
+        self.shown_parts.add(ShownPart("prompt", f"{self.signs.prompt} you", text))
+
     def forget(self) -> None:
         """Drop everything that was shown; it stays on the screen."""
         self.shown_parts.forget()
@@ -164,7 +161,7 @@ class Renderer:
     def send(self, sequence: str) -> None:
         """Write a sequence that moves nothing, such as a bell."""
         if self._bottom is not None:
-            self._bottom.stream.writer.write(sequence)
+            self._bottom.stream.write(sequence)
 
     def seen(self, shown: str) -> None:
         """Remember that a call's change was printed in full: its result does not repeat it."""
@@ -181,38 +178,32 @@ class Renderer:
 
     def stopping(self) -> None:
         """Show that the turn is being stopped."""
-        self._still = False
-        self._activity.stopping = True
+        self._is_still, self._activity.stopping = False, True
         self._draw()
 
     def stand_still(self, still: bool) -> None:
         """Show "stopping" and print nothing more, or resume."""
         if still and self._asking:
             return
-        self._still, self._activity.stopping = False, still
+        self._is_still, self._activity.stopping = False, still
         self._draw()
-        self._still = still
+        self._is_still = still
 
     def written(self, rows: Sequence[Text]) -> str:
         """Render rows for this terminal."""
         return "".join(map(self.console.written, rows))
 
-    def pause(self) -> None:
-        """Hide the live rows until the next frame, and write everything."""
-        self._frame(())
-        if self._bottom is not None and not self._bottom.app:
-            self._bottom.stream.writer.finish()
-
     def stop(self) -> None:
-        """End all activity and hide the live area."""
-        self._still = False
+        """End all activity, hide the live area, and write everything."""
+        self._is_still = False
         self._end_stretch()
         self._activity.clear()
-        self._asking = ()
-        self.waiting = ()
+        self._asking = self.waiting = ()
         if self._bottom is not None:
             self._bottom.fills = False
-        self.pause()
+        self._frame(())
+        if self._bottom is not None and not self._bottom.app:
+            self._bottom.stream.finish()
 
     def _settled(self, event: events.Event) -> None:
         match event:
@@ -226,7 +217,6 @@ class Renderer:
                 self._activity.clear()
                 self._activity.now("waiting for the model")
             case events.StepStart():
-                self._say("note", self._told())
                 self._activity.now("waiting for the model", anew=True)
                 self._draw()
             case events.ToolCallStarted(id=call_id, name=name, arguments=arguments, title=about):
@@ -254,52 +244,37 @@ class Renderer:
             case events.Interrupted():
                 self._say("end", self.rows.interruption(event, self._titles, self._activity.running, self._clock()))
             case events.TurnEnd():
-                seconds = self._clock() - self._started
-                rows = self.rows.end(event, self._report, seconds)
                 self._activity.clear()
-                self._say("end", [*self._told(), *rows])
-
-    def keep_prompt(self, text: str) -> None:
-        self.shown_parts.add(ShownPart("prompt", f"{self.signs.prompt} you", text))
+                self._say("end", self.rows.end(event, self._report, self._clock() - self._started))
 
     def _text(self, delta: str) -> None:
-        due = self._stream is None or self._is_frame_due()
         if self._stream is None:
             self._end_stretch()
             if not delta.strip():
                 return
             self._stream = MarkdownStream(self.width, self.signs)
-        self._activity.now("writing")
-        self._activity.heard()
+        self._activity.hear("writing")
         self._said.append(delta)
-        self._text_waiting.append(delta)
-        self._size_waiting += len(delta)
-        if due or self._size_waiting >= SLICE:
+        self._unset.append(delta)
+        self._unset_size += len(delta)
+        self.has_waiting = True
+        if self._unset_size >= SLICE:
             self._set_text()
-        if due:
-            self._draw()
-
-    def _is_frame_due(self) -> bool:
-        return self._clock() - self._drawn_at >= FRAME_SECONDS
 
     def _set_text(self) -> None:
         """Render collected text for the next frame."""
-        if self._stream is None or not self._text_waiting:
-            return
-        delta, self._text_waiting, self._size_waiting = "".join(self._text_waiting), [], 0
-        self._stream.width = self.width
-        self._put("text", self._stream.feed(self._cleaner.feed(delta)))
+        if self._stream is not None and self._unset:
+            delta, self._unset, self._unset_size = "".join(self._unset), [], 0
+            self._stream.width = self.width
+            self._put("text", self._stream.feed(self._cleaner.feed(delta)))
 
     def _reason(self, delta: str) -> None:
         if not self._thoughts:
             self._end_stretch()
             self._thinking_since = self._clock()
         self._thoughts.append(delta)
-        self._activity.now("thinking")
-        self._activity.heard()
-        if self._is_frame_due():
-            self._activity.thoughts = clean("".join(self._thoughts[-200:])[-_THOUGHT_CHARACTERS:])
-            self._draw()
+        self._activity.hear("thinking")
+        self.has_waiting = True
 
     def _end_stretch(self) -> None:
         """Finish streamed text or reasoning."""
@@ -320,40 +295,24 @@ class Renderer:
         seconds = self._clock() - self._thinking_since
         lines = [line for line in reasoning.split("\n") if line.strip()]
         gist = one_line(lines[0].strip("*# "), self.width) if lines else ""
-        folded, title = (
-            len(lines) > 1,
-            f"{self.signs.note} thought{f' for {duration(seconds)}' if seconds >= 0.95 else ''}",
-        )
-        self.shown_parts.add(ShownPart("reasoning", title, reasoning, folded))
-        hint = f" ({self.key})" if self.key and folded else ""
-        room = max(self.width - len(hint), 20)
+        title = f"{self.signs.note} thought{f' for {duration(seconds)}' if seconds >= 0.95 else ''}"
+        self.shown_parts.add(ShownPart("reasoning", title, reasoning, folded=len(lines) > 1))
+        hint = f" ({self.key})" if self.key and len(lines) > 1 else ""
         row = Text(f"{title}: {gist}", "dim italic")
-        self._say("note", [Text.assemble(truncate(row, room, self.signs.more), (hint, QUIET))])
-
-    def _tool_progress(self, call_id: str, delta: str) -> None:
-        running = self._activity.running.get(call_id)
-        if running is None:
-            return
-        running.add(delta)
-        if self._is_frame_due():
-            self._draw()
+        self._say("note", [Text.assemble(truncate(row, self.width - len(hint), self.signs.more), (hint, QUIET))])
 
     def _result(self, event: events.ToolResult) -> None:
         self._activity.running.pop(event.id, None)
-        shown = self._titles.get(event.id) or one_line(event.name, 80)
-        told_before = event.display is not None and event.display in self._seen
-        approved = event.id in self.approved
-        rows = result_rows(shown, event, self.width, self.signs, self.key, approved=approved)
+        title = self._titles.get(event.id) or one_line(event.name, 80)
+        rows = result_rows(title, event, self.width, self.signs, self.key, approved=event.id in self.approved)
         whole = event.display if event.display is not None else event.text
-        folded = clean(whole).rstrip("\n").count("\n") + 1 > len(rows) - 1
-        self.shown_parts.add(ShownPart("call", rows[0].plain, whole, folded))
-        self._say("call", rows[:1] if told_before else rows)
-        if len(rows) > _TALL and not told_before:
+        is_folded = clean(whole).rstrip("\n").count("\n") + 1 > len(rows) - 1
+        self.shown_parts.add(ShownPart("call", rows[0].plain, whole, is_folded))
+        if event.display in self._seen:
+            rows = rows[:1]
+        self._say("call", rows)
+        if len(rows) > _TALL:
             self._block = "tall call"
-
-    def _told(self) -> list[Text]:
-        told, self._reminders = self._reminders, []
-        return self.rows.reminders(told)
 
     def _say(self, block: str, rows: Sequence[Text]) -> None:
         """Print rows immediately."""
@@ -374,31 +333,27 @@ class Renderer:
 
     def _draw(self) -> None:
         """Draw a frame, unless the terminal has not taken the last one."""
-        self._drawn_at = self._clock()
-        self._owed = self._bottom is not None and self._bottom.stream.writer.is_behind
-        if self._owed or self._still:
+        self._is_behind = self._bottom is not None and self._bottom.stream.is_behind
+        if self._is_behind or self._is_still:
             return
         if self._bottom is None:
             self._frame(())
             return
-        tail = self._stream.tail(max(self.console.height - _ABOVE_TAIL, 4)) if self._stream is not None else []
+        width, height = self.console.size
+        tail = self._stream.tail(max(height - _ABOVE_TAIL, 4)) if self._stream is not None else []
         if tail and self._block not in ("", "text") and not self._is_parted:
             tail = [Text(), *tail]
+        shown = self._asking or self._activity.rows(max(width, 20))
         gap = [Text()] if tail or (self._block and not self._is_parted) else []
-        if self._asking:
-            gap = [] if self._block == "asked" else gap  # its first part is right above
-            self._frame([*tail, *gap, *self._asking, *self.waiting])
-            return
-        activity = self._activity.rows(self.width)
-        gap = gap if activity or self.waiting else []
-        self._frame([*tail, *gap, *activity, *self.waiting])
+        if self._block == "asked" if self._asking else not (shown or self.waiting):
+            gap = []  # the question's first part is right above, or nothing is below
+        self._frame([*tail, *gap, *shown, *self.waiting], width)
 
-    def _frame(self, live: Sequence[Text]) -> None:
+    def _frame(self, live: Sequence[Text], width: int = 80) -> None:
         """Print finished rows and draw the live rows that fit."""
-        printed, self._finished = self.written(self._finished), []
+        printed, self._finished, self.has_waiting = self.written(self._finished), [], False
         if self._bottom is not None:
-            width = max(self.console.width, 1)
-            rows = [truncate(row, width) for row in live[-self._bottom.room :]]
+            rows = [truncate(row, max(width, 1)) for row in live[-self._bottom.room :]]
             self._bottom.draw(printed, [(self.console.written(row), row.cell_len) for row in rows])
         elif printed:
             self.console.file.write(writable(printed, self.console.file))
