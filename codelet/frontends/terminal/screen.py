@@ -11,8 +11,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codelet.frontends.terminal.show.style import Signs, signs_for
-from codelet.frontends.terminal.show.theme import Ground, ground_told
+from codelet.frontends.terminal.show.style import Ground, Signs, ground_told, signs_for
 from codelet.safety.secrets import mask
 from codelet.setting_kinds import ThemeName
 from codelet.system.text import clean

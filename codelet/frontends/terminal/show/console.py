@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from codelet.frontends.terminal.show.theme import Ground, look_of
+from codelet.frontends.terminal.show.style import Ground, look_of
 
 _COLOURS = {"256": 256, "truecolor": 1 << 24}
 
@@ -25,23 +25,21 @@ class OutputConsole(Console):
     def __init__(self, theme: str = "auto", ground: Ground = "", **options: Any) -> None:
         # "auto" finds out whether there are colours at all, and how many.
         super().__init__(**{"markup": False, "highlight": False, "emoji": False, "color_system": "auto", **options})
-        self._colourless = self.no_color
-        self._looks: dict[str | Style, Style] = {}
+        self._styles: dict[str | Style, Style] = {}
         self.set_look(theme, ground)
 
     def set_look(self, theme: str, ground: Ground) -> None:
         """Change the theme or the background."""
-        self.look = look_of(theme, ground, 0 if self._colourless else _COLOURS.get(self.color_system or "", 16))
-        self.no_color = self._colourless or self.look.plain
-        self._looks.clear()
+        self.look = look_of(theme, ground, 0 if self.no_color else _COLOURS.get(self.color_system or "", 16))
+        self._styles.clear()
 
     def get_style(self, name: str | Style, *, default: Style | str | None = None) -> Style:
         """Return a style as the theme shows it."""
-        found = self._looks.get(name)
+        found = self._styles.get(name)
         if found is None:
-            named = self.look.styles.get(name, name) if isinstance(name, str) else name
-            found = super().get_style(named, default=default)
-            found = self._looks[name] = self._recoloured(found)
+            words = " ".join(self.look.words.get(word, word) for word in str(name).split())
+            found = super().get_style(words, default=default)
+            found = self._styles[name] = found.without_color if self.look.is_plain else found
         return found
 
     def written(self, row: Text) -> str:
@@ -49,11 +47,8 @@ class OutputConsole(Console):
         if "\t" in row.plain:
             row = row.copy()
             row.expand_tabs(8)
-        segments = self._segments(row)
-        if self.no_color:
-            segments = Segment.simplify(Segment.remove_color(segments))
         system = COLOR_SYSTEMS.get(self.color_system or "")
-        parts = [style.render(text, color_system=system) if style else text for text, style, _ in segments]
+        parts = [style.render(text, color_system=system) if style else text for text, style, _ in self._segments(row)]
         return "".join([*parts, "\n"])
 
     def _segments(self, row: Text) -> Iterable[Segment]:
@@ -68,10 +63,6 @@ class OutputConsole(Console):
             segments += (Segment(text[at:start]), Segment(text[start:end], self.get_style(named)))
             at = end
         return [*segments, Segment(text[at:])]
-
-    def _recoloured(self, style: Style) -> Style:
-        colour = self.look.colours.get(style.color.name) if style.color is not None else None
-        return style + Style(color=colour) if colour is not None else style
 
     def on_broken_pipe(self) -> NoReturn:
         """Leave a broken pipe to the command line."""

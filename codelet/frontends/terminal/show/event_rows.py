@@ -111,8 +111,7 @@ class EventRows(Record):
                 if word != "interrupted" or call is None:
                     continue
                 deeper = " " * (MARGIN + 2)
-                lines = [line for line in call.output.split("\n") if line.strip()]
-                rows += [self._line((deeper + line, QUIET)) for line in lines[-_LAST:]]
+                rows += [self._line((deeper + line, QUIET)) for line in call.lines(_LAST)]
                 ended = f"stopped after {duration(now - call.since)}"
                 if title.startswith("bash "):
                     ended += "; its process was ended, and its changes so far remain"

@@ -9,6 +9,7 @@ from typing import Any
 from prompt_toolkit.data_structures import Size
 
 from codelet import events
+from codelet.call_record import CommandEnd
 from codelet.frontends.terminal.show.bottom import Bottom
 from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.renderer import Renderer
@@ -55,7 +56,14 @@ def scene() -> list[events.Event]:
         events.ToolResult(id="1", name="grep", status="done", text="src/cart.py\n13: discount\n", counted="line"),
         events.ToolResult(id="2", name="edit", status="done", text="", display=_DIFF),
         events.ToolResult(id="3", name="bash", status="done", text=f"{_OUTPUT}[exit code 0]", seconds=0.4),
-        events.ToolResult(id="4", name="bash", status="failed", text="no such file: build\n[exit code 2]", seconds=0.1),
+        events.ToolResult(
+            id="4",
+            name="bash",
+            status="failed",
+            text="no such file: build\n[exit code 2]",
+            seconds=0.1,
+            ended=CommandEnd(code=2),
+        ),
         events.Text(_ANSWER),
         events.Compaction(
             phase="done", reason="hard", before=120_000, after=32_000, tier=2, kept_turns=3, segments=1, pays_after=5

@@ -13,8 +13,7 @@ from codelet.frontends.terminal.show.bottom import Bottom
 from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.markdown import markdown_rows
 from codelet.frontends.terminal.show.renderer import Renderer
-from codelet.frontends.terminal.show.style import Signs
-from codelet.frontends.terminal.show.theme import Ground, ground_told
+from codelet.frontends.terminal.show.style import Ground, Signs, ground_told
 
 DIFF = "--- a/app.py\n+++ b/app.py\n@@ -1,2 +1,2 @@\n def f(a, b):\n-    return a - b\n+    return a + b\n"
 
