@@ -1,4 +1,4 @@
-"""Commands and reminders that an extension brings, in the REPL: found, completed, listed, stopped, told or not."""
+"""Commands that an extension brings, in the REPL: found, completed, listed, stopped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ PROGRAM = """
 import asyncio, sys
 from pathlib import Path
 from codelet.errors import UsageError
-from codelet.context.reminders import Source
 from codelet.extensions.base import Command, Extension
 from codelet.frontends.terminal.slash_commands.command_list import commands_for
 from codelet.frontends.terminal.export_log import ExportLog
@@ -31,16 +30,7 @@ async def greet(session, name):
         return [][0]
     return f"Hello {name}, for the {session.turns + 1}. turn"
 
-class Counter(Source):
-    def __init__(self, name, quiet):
-        self.name, self.quiet, self.asked = name, quiet, 0
-
-    async def text(self):
-        self.asked += 1
-        return str(self.asked)
-
 class Greeting(Extension):
-    reminders = (Counter("loud", False), Counter("still", True))
     commands = (Command("greet", "say hello to somebody", greet, "NAME"),)
 
 def opened(name, effort=None):
@@ -48,9 +38,8 @@ def opened(name, effort=None):
 
 async def main():
     session = Session(opened(sys.argv[1]), workspace=Path.cwd(), extensions=[Greeting()])
-    debug = "--debug" in sys.argv
     log = ExportLog(session, Settings())
-    return await Repl(session, commands_for(session, in_repl=True), opened, log, debug=debug).run()
+    return await Repl(session, commands_for(session, in_repl=True), opened, log).run()
 
 sys.exit(asyncio.run(main()))
 """
@@ -73,20 +62,5 @@ def test_it_is_a_command_like_any_other(tmp_path: Path, repo: Path, home: Path) 
         terminal.key("esc")
         terminal.settle()
         assert "An answer." in ask(terminal, "go", "An answer.", "1 step")
-        terminal.line("/exit")
-        assert terminal.wait_exit() == 0
-
-
-def test_with_debug_a_quiet_reminder_is_told_once_and_a_loud_one_each_time(
-    tmp_path: Path, repo: Path, home: Path
-) -> None:
-    recorded = recording(tmp_path, step("One answer."), step("Another answer."))
-    program = (sys.executable, "-c", PROGRAM, recorded, "--debug")
-    with Terminal(cwd=repo, home=home, command=program, rows=60) as terminal:
-        terminal.wait_for(STATUS)
-        first = ask(terminal, "go", "One answer.", "1 step")
-        assert "loud" in first and "still" in first
-        second = ask(terminal, "on", "Another answer.", "1 step")
-        assert "replaced loud" in second and "still" not in second
         terminal.line("/exit")
         assert terminal.wait_exit() == 0

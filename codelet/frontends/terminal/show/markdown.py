@@ -109,7 +109,8 @@ class MarkdownStream:
         if (item := _ITEM.match(text)) and self._may_begin(item, indent):
             rows = self._set()
             self._open_item(item, indent)
-        elif not self._lines:
+        elif not self._lines or ("|" not in text if self._lines[0][0] == "|" else text[0] == "|"):
+            rows = self._set()  # a table needs no blank line around it
             self._open(min(indent, self._content), self._needs_gap(min(indent, self._content), ""))
         self._lines.append(" " * max(indent - self._margin, 0) + text)
         self._size += len(text)

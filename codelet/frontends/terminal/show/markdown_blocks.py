@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -20,16 +21,18 @@ from codelet.frontends.terminal.show.style import ACCENT, CODE, HEADING, MARGIN,
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
-    from markdown_it.rules_block import StateBlock
     from markdown_it.rules_inline import StateInline
     from markdown_it.tree import SyntaxTreeNode
     from rich.console import JustifyMethod
 
 _INLINE_STYLES = {"strong": "bold", "em": "italic", "s": "strike"}
 _HEADINGS = {"h1": f"{HEADING} underline", "h2": f"{HEADING} {ACCENT}", "h3": HEADING, "h4": f"{HEADING} italic"}
-_DELIMITERS = re.compile(r"[ \t|:-]*-[ \t|:-]*$")
+_DELIMITERS = re.compile(r"\s*\|?(?:\s*:?-+:?\s*\|)*(?:\s*:?-+:?\s*)?")
+"""The row below a table's head."""
+_CELL = re.compile(r"(?<!\\)\|")
 _DUNDER = re.compile(r"(?<!\w)__[a-z]+(?:_[a-z]+)*__(?!\w)")
-_ALIGNMENTS: dict[str, JustifyMethod] = {"center": "center", "right": "right"}
+_EDGES = re.compile(r"^\s*\|?|\|?\s*$")
+_ALIGNMENTS: dict[str, JustifyMethod] = {"::": "center", "-:": "right"}
 _DEEPEST = 100
 """The deepest nesting of blocks; the parser drops deeper ones. Its own limit is 20, or ten lists."""
 _MOST_CODE = 20_000
@@ -45,9 +48,8 @@ def _parser() -> MarkdownIt:
     # Reference definitions are left as text: blocks are read one by one, so a definition would only vanish. So are
     # underlined headings: in answers a row of equals signs is most often the middle of a conflict.
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
-    parser.enable(["strikethrough", "table"]).disable(["reference", "lheading"])
+    parser.enable("strikethrough").disable(["reference", "lheading"])
     parser.inline.ruler.before("emphasis", "dunder", _dunder)
-    parser.block.ruler.at("table", _whole_table, {"alt": ["paragraph"]})
     return parser
 
 
@@ -62,40 +64,14 @@ def _dunder(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _whole_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A table whose rows have no more cells than its head: Markdown would drop the extra ones."""
-    from markdown_it.rules_block import table
-
-    if "|" not in state.src:
-        return False
-    lines = [state.src[state.bMarks[n] + state.tShift[n] : state.eMarks[n]] for n in range(start, end)]
-    rows = lines[: lines.index("")] if "" in lines else lines
-    return max(map(_cells, rows)) == _cells(rows[0]) and table(state, start, end, silent)
-
-
-def _cells(line: str) -> int:
-    cells = re.split(r"(?<!\\)\|", line.strip())
-    return len(cells) - (cells[0] == "") - (len(cells) > 1 and cells[-1] == "")
-
-
-def _widened(source: str) -> str:
-    """Widen a table's head to its longest row: Markdown drops cells without a head."""
-    lines = source.split("\n")
-    missing = max(map(_cells, lines)) - _cells(lines[0])
-    if len(lines) < 2 or missing <= 0 or "|" not in lines[0] or not _DELIMITERS.match(lines[1]):
-        return source
-    for number, cell in enumerate((" |", "---|")):
-        line = lines[number].rstrip()
-        lines[number] = line + ("" if re.search(r"(?<!\\)\|$", line) else "|") + cell * missing
-    return "\n".join(lines)
-
-
 def block_rows(source: str, width: int, signs: Signs) -> list[Text]:
     """Render a block, or several."""
     from markdown_it.tree import SyntaxTreeNode
 
-    tree = SyntaxTreeNode(_parser().parse(_widened(source) if "|" in source else source))
-    return _RowMaker(signs).children(tree, width)
+    lines = source.split("\n", 2)
+    if len(lines) > 1 and "|" in lines[0] and _DELIMITERS.fullmatch(lines[1]):
+        return _RowMaker(signs).table(source.split("\n"), width)
+    return _RowMaker(signs).children(SyntaxTreeNode(_parser().parse(source)), width)
 
 
 def code_rows(lines: Iterable[Text], width: int, margin: int = MARGIN) -> list[Text]:
@@ -138,8 +114,6 @@ class _RowMaker:
             case "blockquote":
                 bar = f"{self.signs.quote} "
                 return [Text.assemble((bar, QUIET), row) for row in self.children(node, width - len(bar))]
-            case "table":
-                return self.table(node, width)
             case "hr":
                 return [Text(self.signs.rule * min(width, 40), QUIET)]
             case "fence" | "code_block":
@@ -161,11 +135,17 @@ class _RowMaker:
             rows += [Text.assemble(" " * len(marker), row) for row in others]
         return rows
 
-    def table(self, node: SyntaxTreeNode, width: int) -> list[Text]:
-        """A table as rich sets it, with a rule below its head."""
+    def table(self, lines: list[str], width: int) -> list[Text]:
+        """A table as rich sets it, with a rule below its head. markdown-it would drop cells without a head."""
+        from markdown_it.tree import SyntaxTreeNode
         from rich.box import Box
         from rich.table import Table
 
+        head, sides, *rows = ([cell.strip() for cell in _CELL.split(_EDGES.sub("", line))] for line in lines)
+        texts = [
+            [self.inline(SyntaxTreeNode(_parser().parseInline(cell.replace("\\|", "|")))) for cell in row]
+            for row in (head, *rows)
+        ]
         rule = f" {self.signs.rule}  "
         table = Table(
             box=Box("\n".join(["    ", "    ", rule, *["    "] * 5])),
@@ -174,11 +154,11 @@ class _RowMaker:
             pad_edge=False,
             border_style=QUIET,
         )
-        head, *rows = [[self.inline(cell) for cell in row.children] for part in node.children for row in part.children]
-        for cell, text in zip(node.children[0].children[0].children, head, strict=True):
-            align = str(cell.attrs.get("style", "")).removeprefix("text-align:")
-            table.add_column(text, header_style=HEADING, justify=_ALIGNMENTS.get(align, "left"), overflow="fold")
-        for row in rows:
+        for text, side in zip_longest(texts[0], sides[: len(head)], fillvalue=""):
+            table.add_column(
+                text, header_style=HEADING, justify=_ALIGNMENTS.get(side[:1] + side[-1:], "left"), overflow="fold"
+            )
+        for row in texts[1:]:
             table.add_row(*row)
         return drawn_rows(table, width)
 
