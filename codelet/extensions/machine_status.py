@@ -27,7 +27,6 @@ class Machine(Extension, Source):
     """Looks at the machine when a turn begins. With `in_requests` the model gets a line about it."""
 
     name = "machine"
-    quiet = True
 
     def __init__(self, *, in_requests: bool) -> None:
         self.reminders = (self,)

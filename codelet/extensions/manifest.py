@@ -221,8 +221,6 @@ class Listed(Extension, Guard, Source):
     also the row's reminder and guard, so an extension in the manifest has at most one of each.
     """
 
-    quiet = True
-
     def __init__(self, row: ManifestRow, given: OpenedWith | None = None, offers: Offers = "always") -> None:
         self._row = row
         self._given = given

@@ -107,7 +107,6 @@ class Skills(Extension, Source):
 
     name = "skills"
     zone = "head"
-    quiet = True
 
     def __init__(self, given: OpenedWith) -> None:
         async def skill(context: ToolContext, progress: Progress, *, name: str = "", file: str = "") -> ToolOutput:

@@ -72,7 +72,6 @@ class Statistics(Extension, Guard, Source):
     """Counts the calls of one session. `clock` gives Unix seconds."""
 
     name = "toolFailures"
-    quiet = True
     in_subsessions = False
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:

@@ -40,7 +40,7 @@ class Source:
     their bytes while nothing has changed, as they are part of the cached prefix. Texts of the `tail` zone are read at
     the turn's start and before each request; with `late` only before each request, after any compaction. `off` is the
     default switch; a source that is off is never called. `instructs` means that only the user can switch it off, not a
-    saved session. With `quiet`, front ends do not show replaced texts. `stays` is set before each turn: sent texts stay
+    saved session. `stays` is set before each turn: sent texts stay
     in the conversation, so figures should change rarely.
     """
 
@@ -49,7 +49,6 @@ class Source:
     late: bool = False
     off: bool = False
     instructs: bool = False
-    quiet: bool = False
     stays: bool = False
 
     async def text(self) -> str | None:
@@ -95,8 +94,7 @@ class ReminderRow(Record):
 class ReminderLedger:
     """The types of a session, their switches, and their cost.
 
-    `off` are the types that are off now, `off_by_default` those that start so, `quiet` those whose replaced texts
-    front ends do not show, `sourced` those with a source here.
+    `off` are the types that are off now, `off_by_default` those that start so, `sourced` those with a source here.
     """
 
     def __init__(self, sources: Sequence[Source] = (), notices: events.Notices | None = None) -> None:
@@ -104,7 +102,6 @@ class ReminderLedger:
         self.zones = zones_of(sources)
         self.sourced = frozenset(source.name for source in sources)
         self.off_by_default = frozenset(source.name for source in sources if source.off)
-        self.quiet = frozenset(source.name for source in sources if source.quiet)
         self._instructing = frozenset(source.name for source in sources if source.instructs)
         self.off = set(self.off_by_default)
         self._sent: dict[str, int] = {}

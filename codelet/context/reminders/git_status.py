@@ -28,7 +28,6 @@ class GitStatus(Source):
     """
 
     name = "gitStatus"
-    quiet = True
 
     def __init__(self, workspace: Path, notices: Notices | None = None) -> None:
         self._notices = notices or Notices()

@@ -114,7 +114,6 @@ class TokenStatus(Source):
 
     name = "tokenStatus"
     late = True
-    quiet = True
 
     def __init__(self, used: Callable[[], int], budget: Callable[[], int], model: Callable[[], str]) -> None:
         self._used = used

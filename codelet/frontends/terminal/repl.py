@@ -359,7 +359,7 @@ class Repl:
 
     async def show_resumed(self, note: str) -> None:
         """Show the last turns of a resumed conversation and its plan, then the note."""
-        from codelet.frontends.terminal.show.shown_parts import show_last_turns
+        from codelet.frontends.terminal.show.last_turns import show_last_turns
 
         show_last_turns(self.screen.renderer, self.session.messages, self.session.mask)
         if self.log.carried is not None and self.log.carried.plan and "plan" in self.session.commands:
@@ -424,7 +424,7 @@ def _import_later() -> None:
     import rich.console
 
     import codelet.frontends.terminal.turn_view
-    from codelet.frontends.terminal.show.highlight import lexer_of_file
+    from codelet.frontends.terminal.show.highlight import highlight, lexer_of_file
 
-    lexer_of_file("a.py")
+    highlight(lexer_of_file("a.py"), ["def f(a):  # b", '    return f"{a}"'])
     del markdown_it, rich, codelet

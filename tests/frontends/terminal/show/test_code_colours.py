@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pygments.lexers import get_lexer_by_name
 from rich.style import Style
 from rich.text import Text
 
@@ -29,8 +30,13 @@ def styles(row: Text) -> list[tuple[str, Style]]:
 @pytest.mark.parametrize("language", SAMPLES)
 def test_no_letter_changes_and_each_language_has_colours(language: str) -> None:
     lines = SAMPLES[language].split("\n")
-    rows, _ = highlight(lexer_of_language(language), lines)
+    lexer = lexer_of_language(language)
+    rows, _ = highlight(lexer, lines)
     assert [row.plain for row in rows] == lines
+    of_pygments = get_lexer_by_name(language, stripnl=False)
+    for start in range(0, len(SAMPLES[language]), 40):  # whole and in pieces that begin and end anywhere
+        code = SAMPLES[language][start : start + 300 if start else None]
+        assert list(lexer.get_tokens_unprocessed(code)) == list(of_pygments.get_tokens_unprocessed(code))
     assert sum(len(row.spans) for row in rows) > 3
 
 
