@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -37,6 +36,8 @@ _DEEPEST = 100
 """The deepest nesting of blocks; the parser drops deeper ones. Its own limit is 20, or ten lists."""
 _MOST_CODE = 20_000
 """The most characters of code in a quote that are coloured."""
+_NARROWEST_CELL = 6
+"""The narrowest column with its gap: rich drops what does not fit."""
 _NARROWEST = 10
 """The narrowest text, in nested lists and quotes."""
 
@@ -154,13 +155,14 @@ class _RowMaker:
             pad_edge=False,
             border_style=QUIET,
         )
-        for text, side in zip_longest(texts[0], sides[: len(head)], fillvalue=""):
-            table.add_column(
-                text, header_style=HEADING, justify=_ALIGNMENTS.get(side[:1] + side[-1:], "left"), overflow="fold"
-            )
+        for place in range(max(map(len, texts))):
+            side = sides[place] if place < len(sides) else ""
+            justify = _ALIGNMENTS.get(side[:1] + side[-1:], "left")
+            text = texts[0][place] if place < len(head) else ""
+            table.add_column(text, header_style=HEADING, justify=justify, overflow="fold")
         for row in texts[1:]:
             table.add_row(*row)
-        return drawn_rows(table, width)
+        return drawn_rows(table, max(width, len(table.columns) * _NARROWEST_CELL))
 
     def inline(self, node: SyntaxTreeNode) -> Text:
         """A block's inline text with its styles."""

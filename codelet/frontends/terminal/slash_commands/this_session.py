@@ -12,8 +12,7 @@ from codelet.errors import EXIT_DONE, CodeletError, UsageError
 from codelet.extensions.services import is_planning, plan_first
 from codelet.frontends.terminal.screen import Screen, styled
 from codelet.frontends.terminal.show.numbers import money, plural, tokens
-from codelet.frontends.terminal.show.style import ACCENT, QUIET
-from codelet.frontends.terminal.show.style import THEMES
+from codelet.frontends.terminal.show.style import ACCENT, QUIET, THEMES
 from codelet.providers import REPLAY_PREFIX
 from codelet.providers.protocol import EFFORTS
 from codelet.safety.verdict import MODES, mode_named
