@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from codelet import events
-from codelet.errors import LimitReached
+from codelet.errors import LimitReached, ProviderError
 from codelet.loop.session import Session
 from codelet.providers.asking import ServerFacts
 from codelet.providers.facts import DEFAULT_WINDOW
@@ -19,7 +19,7 @@ from codelet.safety import Policy
 from tests.context.scripted import ScriptedProvider
 from tests.support.script import Call, HttpError, Reply, Tokens
 from tests.support.server import ModelServer
-from tests.support.sessions import MakeSession, of_type, provider_of, turn
+from tests.support.sessions import MakeSession, of_type, provider_of, turn, turn_until_error
 
 COUNTED = Tokens(9_000)
 READ = Reply(calls=[Call("r", "read", {"path": "app.py"})])
@@ -231,3 +231,13 @@ async def test_what_a_server_does_not_say_of_pictures_stays_as_it_was(tmp_path: 
     session.upkeep.server.begin()
     await session.upkeep.server.settle()
     assert (session.window.budget.window, session.models.facts.images) == (50_000, True)
+
+
+async def test_a_server_that_refuses_the_first_request_is_asked(make_session: MakeSession, model_server: ModelServer):
+    refusal = HttpError(400, "This model's maximum context length is exceeded. Your prompt is too long.")
+    model_server.said, model_server.script = LLAMA, [refusal] * 3
+    session = make_session()
+    _, error = await turn_until_error(session)
+    assert isinstance(error, ProviderError)
+    await session.upkeep.server.settle()
+    assert "/v1/models" in model_server.asked
