@@ -223,12 +223,13 @@ class AskedServer:
     keep to what it says; `toolbox` has the model's tools.
 
     The first request does not wait for it unless it is long: a server that silently cuts what does not fit would cut
-    it.
+    it. Sessions that work together share `replies`, by model and origin: one question is enough for all.
     """
 
     def __init__(self, models: Models, toolbox: Toolbox) -> None:
         self._models = models
         self._toolbox = toolbox
+        self.replies: dict[tuple[str, str], asyncio.Task[ServerFacts | None]] = {}
         self._of: tuple[str, str] | None = None
         self._asking: asyncio.Task[ServerFacts | None] | None = None
 
@@ -238,8 +239,9 @@ class AskedServer:
         here = (provider.model, provider.origin)
         if here == self._of or not (provider.local or not self._models.facts.known):
             return
-        self._stop()
-        self._of, self._asking = here, asyncio.create_task(provider.ask())
+        if here not in self.replies:
+            self.replies[here] = asyncio.create_task(provider.ask())
+        self._of, self._asking = here, self.replies[here]
 
     async def settle(self) -> None:
         """Use the server's reply, once; wait a moment for it."""
@@ -252,7 +254,7 @@ class AskedServer:
         if self._asking is None or not self._asking.done():
             return
         asked, self._asking = self._asking, None
-        said = asked.result()
+        said = None if asked.cancelled() else asked.result()
         if said is None or self._of != (self._models.current.model, self._models.current.origin):
             return
         self._keep(said.window, said.max_output, said.images)
@@ -275,15 +277,10 @@ class AskedServer:
 
     async def close(self) -> None:
         """Ask no more."""
-        asking = self._asking
-        self._stop()
-        if asking is not None:
-            await asyncio.wait([asking])
-
-    def _stop(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
-            self._asking = None
+        for each in self.replies.values():
+            each.cancel()
+        if self.replies:
+            await asyncio.wait(self.replies.values())
 
     def _keep(self, window: int | None, max_output: int | None, images: bool | None = None) -> None:
         facts = self._models.facts

@@ -9,106 +9,21 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from codelet.errors import ToolError
 from codelet.review import review_prompt
-from codelet.review.diff import FileDiff, Hunk, text_of_bytes
+from codelet.review.commit_files import ChangeSide
+from codelet.review.diff import text_of_bytes
 from codelet.safety.paths import why_unread
 from codelet.safety.verdict import Touch
-from codelet.system.git import GitAnswer, run_git
 from codelet.system.text.globs import to_regex, with_literal_brackets
-from codelet.tools.tool import Arguments, Tool, ToolOutput, tool
-
-LARGEST_FILE = 16 << 20
-_MOST_TRIED = 5
-
-
-class ChangeSide:
-    """The files of one side. `commit` holds those that no patch touches.
-
-    `patched` are the files that the change touches, by their name on this side, if the commit holds the other side;
-    `is_new` says that this is the new side.
-    """
-
-    def __init__(self, folder: Path, commit: str, files: Sequence[FileDiff] = (), *, is_new: bool) -> None:
-        self.folder = folder
-        self.commit = commit
-        self.is_new = is_new
-        self.patched: Mapping[str, FileDiff] = {
-            (file.path if is_new else file.old_path or file.path): file
-            for file in files
-            if file.state != ("removed" if is_new else "added")
-        }
-        self.gone = {file.path if file.state == "removed" else file.old_path or "" for file in files if is_new}
-        if not is_new:
-            self.gone = {file.path for file in files if file.state in ("added", "renamed", "copied")}
-        self.gone -= {*self.patched, ""}
-        self._read: dict[str, bytes] = {}
-
-    async def patched_file(self, path: str) -> bytes | None:
-        """Return this side of a file that the change touches; None if its hunks do not fit."""
-        if path not in self._read:
-            file = self.patched[path]
-            other = (file.old_path or file.path) if self.is_new else file.path
-            before = b""
-            if file.state != ("added" if self.is_new else "removed"):
-                before = (await git_answer(self.folder, "cat-file", "blob", f"{self.commit}:{other}")).stdout
-            data = patched(before, file.hunks, forwards=self.is_new)
-            if data is None:
-                return None
-            self._read[path] = data
-        return self._read[path]
-
-
-def patched(data: bytes, hunks: Sequence[Hunk], *, forwards: bool) -> bytes | None:
-    """A file with the hunks applied or reverted; None if they do not fit."""
-    rows = data.split(b"\n")
-    taken, given = (b" -", b" +") if forwards else (b" +", b" -")
-    done: list[bytes] = []
-    place = 0
-    for hunk in hunks:
-        body = [row for row in hunk.body.split(b"\n") if row[:1] != b"\\"] if hunk.body else []
-        old = [row[1:] for row in body if row[:1] in taken]
-        start = (hunk.old_start if forwards else hunk.new_start) - 1 + (not old)
-        if start < place or [row.rstrip(b"\r") for row in rows[start : start + len(old)]] != [
-            row.rstrip(b"\r") for row in old
-        ]:
-            return None
-        done += rows[place:start]
-        done += [row[1:] for row in body if row[:1] in given]
-        place = start + len(old)
-    return b"\n".join([*done, *rows[place:]])
-
-
-async def holds_change(folder: Path, commit: str, files: Sequence[FileDiff]) -> bool | None:
-    """Return whether a commit is the new side of a diff (True) or the old one (False); None if it is neither."""
-    tried = [file for file in files if file.hunks][:_MOST_TRIED]
-    for is_new in (True, False):
-        fits = []
-        for file in tried:
-            name = file.path if is_new else file.old_path or file.path
-            answer = await run_git(folder, "cat-file", "blob", f"{commit}:{name}", limit=LARGEST_FILE)
-            data = answer.stdout if answer is not None and answer.exit_code == 0 else None
-            if file.state == ("removed" if is_new else "added"):
-                fits.append(data is None)
-            else:
-                fits.append(data is not None and patched(data, file.hunks, forwards=not is_new) is not None)
-        if fits and all(fits):
-            return is_new
-    return None
-
-
-async def git_answer(folder: Path, command: str, *words: str, limit: int = LARGEST_FILE) -> GitAnswer:
-    """Return git's answer for a tool. Raises ToolError if the repository cannot be read."""
-    answer = await run_git(folder, command, *words, limit=limit)
-    if answer is None:
-        raise ToolError("git could not search: the repository may not be read")
-    if answer.broken_off:
-        raise ToolError(f"git could not search: {answer.broken_off}")
-    return answer
-
+from codelet.tools.confirm import FoundLine
+from codelet.tools.file_search import SearchResult
+from codelet.tools.results import lines_found
+from codelet.tools.tool import Arguments, Tool, ToolContext, ToolOutput, tool
 
 _LARGEST_HITS = 256 << 10
 _MOST_LINES, _MOST_HITS, _MOST_AROUND = 400, 500, 20
@@ -119,8 +34,8 @@ _MOST_SECRETS = 1 << 19
 """Bytes of the names to exclude: they are arguments of a command."""
 _SLOW = re.compile(r"[+*}][^()]*\)[+*{]")
 _GLOB = re.compile(r"[*?\[{]")
-_Hit = tuple[str, int, str]
-"""A matching line: the path of its file, its number and its text."""
+_TOP = ToolContext(Path("/"))
+"""Paths in the answers of `grep` count from the top of the repository."""
 
 
 def tools_for(after: ChangeSide, before: ChangeSide | None, *, is_sure: bool = True) -> tuple[Tool, Tool]:
@@ -132,7 +47,13 @@ def tools_for(after: ChangeSide, before: ChangeSide | None, *, is_sure: bool = T
         return before if wants_before and before is not None else after
 
     async def read(path: str, offset: int = 1, limit: int = 200, before: bool = False) -> ToolOutput:
-        return ToolOutput(await _read(side(before), path, offset, limit))
+        lines = await _lines(side(before), path)
+        first = max(offset, 1)
+        last = min(len(lines), first - 1 + min(max(limit, 1), _MOST_LINES))
+        rows = [f"{number:>5}   {_short(lines[number - 1])}".rstrip(" ") for number in range(first, last + 1)]
+        if first > 1 or last < len(lines):
+            rows.append(review_prompt.MORE_LINES.format(first=first, last=last, total=len(lines), next=last + 1))
+        return ToolOutput("\n".join(rows))
 
     async def grep(
         pattern: str,
@@ -145,20 +66,9 @@ def tools_for(after: ChangeSide, before: ChangeSide | None, *, is_sure: bool = T
     ) -> ToolOutput:
         if not pattern or len(pattern) > _LONGEST_PATTERN:
             raise _failed("the pattern is empty or too long")
-        wanted = side(before)
-        names, secrets = await _names_of(wanted)
-        chosen, missing = _chosen(path, glob, names)
-        note = f"\n{review_prompt.NOT_SEARCHED.format(count=len(secrets))}" if secrets else ""
-        if missing:
-            return ToolOutput(review_prompt.NO_PATH.format(path=missing) + note)
-        hits, more = await _hits_in_commit(wanted, pattern, ignore_case, path, secrets)
-        hits = [hit for hit in hits if hit[0] in chosen] + await _hits_in_patched(wanted, pattern, ignore_case, chosen)
-        hits.sort(key=lambda hit: (hit[0].split("/"), hit[1]))
-        most = min(max(limit, 1), _MOST_HITS)
-        rows = await _rows(wanted, hits[:most], min(max(around, 0), _MOST_AROUND))
-        if more or len(hits) > most:
-            rows.append(review_prompt.MORE_HITS)
-        return ToolOutput("\n".join(rows or [review_prompt.NO_HIT]) + note)
+        most, lines = min(max(limit, 1), _MOST_HITS), min(max(around, 0), _MOST_AROUND)
+        found, why = await _found(side(before), pattern, path, glob, ignore_case, (most, lines))
+        return ToolOutput(lines_found(_TOP, found, most, lines, why))
 
     where = review_prompt.AFTER if is_sure else review_prompt.PERHAPS_AFTER
     read.__doc__ = review_prompt.READ.format(where=where)
@@ -182,147 +92,124 @@ def _failed(why: str) -> ToolError:
     return ToolError(review_prompt.GREP_FAILED.format(why=why))
 
 
-async def _content(side: ChangeSide, name: str) -> bytes | None:
-    if name in side.patched:
-        return await side.patched_file(name)
-    if name in side.gone:
-        return None
-    answer = await git_answer(side.folder, "cat-file", "blob", f"{side.commit}:{name}")
-    return answer.stdout if answer.exit_code == 0 or not answer.complete else None
-
-
-async def _read(side: ChangeSide, path: str, offset: int, limit: int) -> str:
+async def _lines(side: ChangeSide, path: str) -> list[str]:
+    """The lines of a file, or the names in a folder. Raises ToolError."""
     name = _bare(path) if _bare(path) != "." else ""
     if name.startswith("../") or name == ".." or "\0" in name:
         raise ToolError(review_prompt.NOT_THERE.format(path=path))
     if name and why_unread(name):
         raise ToolError(review_prompt.NOT_SHOWN.format(path=path))
-    data = await _content(side, name)
-    if data is None:
-        listed = await git_answer(side.folder, "ls-tree", "-z", f"{side.commit}:{name}")
-        if listed.exit_code != 0 or name in side.gone or name in side.patched:
-            raise ToolError(review_prompt.NOT_THERE.format(path=path))
-        lines = []
-        for entry in filter(None, listed.stdout.split(b"\0")):
-            facts, _, own = entry.partition(b"\t")
-            kind = facts.split(b" ")[0]
-            link = f" {review_prompt.LINK}" if kind == b"120000" else ""
-            lines.append(text_of_bytes(own) + "/" * (kind == b"040000") + link)
-    elif b"\0" in data[:_BINARY_IN]:
+    data = await side.content(name)
+    if data is not None and b"\0" in data[:_BINARY_IN]:
         raise ToolError(review_prompt.NOT_TEXT.format(path=path, size=len(data)))
-    else:
-        lines = text_of_bytes(data.removesuffix(b"\n")).split("\n")
-    first = max(offset, 1)
-    last = min(len(lines), first - 1 + min(max(limit, 1), _MOST_LINES))
-    rows = [f"{number:>5}   {_short(lines[number - 1])}".rstrip(" ") for number in range(first, last + 1)]
-    if first > 1 or last < len(lines):
-        rows.append(review_prompt.MORE_LINES.format(first=first, last=last, total=len(lines), next=last + 1))
-    return "\n".join(rows)
+    if data is not None:
+        return text_of_bytes(data.removesuffix(b"\n")).split("\n")
+    below = [each[len(name) :].strip("/") for each in await side.names() if not name or each.startswith(f"{name}/")]
+    entries = {first + "/" * bool(more) for first, _, more in (each.partition("/") for each in below)}
+    if not entries:
+        raise ToolError(review_prompt.NOT_THERE.format(path=path))
+    return sorted(os.fsencode(entry).decode("utf-8", "replace") for entry in entries)
+
+
+async def _found(
+    side: ChangeSide, pattern: str, path: str, glob: str | None, ignore_case: bool, limits: tuple[int, int]
+) -> tuple[SearchResult, str]:
+    """The matching lines, and why no file was searched. `limits` are those of hits and of lines around each."""
+    names = await side.names()
+    # No search may open these: a pattern could ask for what they hold, bit by bit.
+    secrets = sorted(name for name in names if why_unread(name))
+    chosen, missing = _chosen(path, glob, names - {*secrets})
+    if missing:
+        return SearchResult([], left_out=len(secrets)), review_prompt.NO_PATH.format(path=missing)
+    hits, is_cut = await _hits_in_commit(side, pattern, ignore_case, path, secrets)
+    hits = [hit for hit in hits if hit.path[1:] in chosen]
+    hits += await _hits_in_changed(side, pattern, ignore_case, chosen)
+    hits.sort(key=lambda hit: (hit.path.split("/"), hit.line))
+    most, around = limits
+    if around:
+        hits = await _with_context(side, hits[: most + 1], around)
+    return SearchResult(hits, "git found too much" if is_cut else "", left_out=len(secrets)), ""
 
 
 def _chosen(path: str, glob: str | None, names: set[str]) -> tuple[set[str], str]:
-    """The files that a path and a glob below it name, and the path that matches nothing, else "".
-
-    A glob without a slash matches at any depth, and one that ends with `/*` everything below.
-    """
+    """The files that a path and a glob below it name, and the path that matches nothing, else ""."""
     bare = _bare(path)
     found = names if bare == "." else {name for name in names if name == bare or name.startswith(f"{bare}/")}
-    is_glob = _GLOB.search(bare) is not None
-    if not found and is_glob:
-        matches = _matcher(with_literal_brackets(bare, [name for name in names if "[" in name]))
-        found = {name for name in names if matches(name)}
-    if not found and bare not in names:
-        return set(), path
-    if glob:
-        start = len(bare) + 1 if bare != "." and bare not in names and not is_glob else 0
-        below = [name[start:] for name in found if "[" in name]
-        matches = _matcher(with_literal_brackets(glob.removeprefix("./").strip("/"), below))
-        found = {name for name in found if matches(name[start:]) or matches(name)}
-    return found, "" if found else glob or path
+    start = len(bare) + 1 if bare not in (".", *names) else 0
+    if not found and _GLOB.search(bare):
+        found, start = _matching(bare, names, 0), 0
+    if glob and found:
+        found = _matching(glob.removeprefix("./").strip("/"), found, start)
+        return found, "" if found else glob
+    return found, "" if found or bare in names else path
 
 
-def _matcher(glob: str) -> Callable[[str], bool]:
-    wanted = [glob if "/" in glob else f"**/{glob}", *([f"{glob}*"] if glob.endswith("/*") else [])]
-    forms = [re.compile(to_regex(form)) for form in wanted]
-    return lambda name: any(form.fullmatch(name) for form in forms)
-
-
-async def _names_of(side: ChangeSide) -> tuple[set[str], tuple[str, ...]]:
-    """The files of a side, and those that no search may open: a pattern could ask for what they hold, bit by bit."""
-    listed = await git_answer(side.folder, "ls-tree", "-r", "-z", "--name-only", "--full-tree", side.commit)
-    names = {*filter(None, os.fsdecode(listed.stdout).split("\0")), *side.patched} - side.gone
-    secrets = tuple(sorted(name for name in names if why_unread(name)))
-    if not listed.complete or sum(len(os.fsencode(name)) for name in secrets) > _MOST_SECRETS:
-        raise _failed("the commit has too many files")
-    return names - {*secrets}, secrets
+def _matching(glob: str, names: Iterable[str], start: int) -> set[str]:
+    """The names that a glob matches, whole or from `start` on. One that ends with `/*` matches everything below."""
+    literal = with_literal_brackets(glob, [name[start:] for name in names if "[" in name])
+    form = re.compile(to_regex(f"{literal}*" if literal.endswith("/*") else literal))
+    return {name for name in names if form.fullmatch(name[start:]) or form.fullmatch(name)}
 
 
 async def _hits_in_commit(
-    side: ChangeSide, pattern: str, ignore_case: bool, path: str, secrets: tuple[str, ...]
-) -> tuple[list[_Hit], bool]:
+    side: ChangeSide, pattern: str, ignore_case: bool, path: str, secrets: Sequence[str]
+) -> tuple[list[FoundLine], bool]:
     """Return what git finds, and whether there is more: with Perl's expressions, else with POSIX's."""
     parts = _bare(path).split("/")
     whole = next((number for number, part in enumerate(parts) if _GLOB.search(part)), None)
     within = "/".join(parts[:whole])
     places = [f":(top,literal){within}" if within not in ("", ".") else ":(top)"]
-    places += [f":(top,exclude,literal){name}" for name in (*secrets, *side.patched, *side.gone)]
+    places += [f":(top,exclude,literal){name}" for name in (*secrets, *side.changed)]
+    if sum(map(len, places)) > _MOST_SECRETS:
+        raise _failed("the commit has too many files")
     for kind in ("-P", "-E"):
         words = ("-n", "-I", kind, "--full-name", "-z", *(["-i"] if ignore_case else []), "-e", pattern, side.commit)
-        found = await git_answer(side.folder, "grep", *words, "--", *places, limit=_LARGEST_HITS)
+        found = await side.git("grep", *words, "--", *places, limit=_LARGEST_HITS)
         if found.exit_code in (0, 1) or not found.complete:
             break
     else:
         raise _failed((found.stderr.splitlines() or ["it failed"])[-1])
     hits = []
-    records = found.stdout.split(b"\n")
-    for record in records if found.complete else records[:-1]:
+    for record in found.stdout.split(b"\n")[: None if found.complete else -1]:
         name, _, rest = record.partition(b"\0")
         number, _, text = rest.partition(b"\0")
         own = os.fsdecode(name).removeprefix(f"{side.commit}:")
         if number.isdigit() and not why_unread(own):
-            hits.append((own, int(number), text_of_bytes(text)))
+            hits.append(FoundLine(f"/{own}", int(number), text=text.rstrip(b"\r")))
     return hits, not found.complete
 
 
-async def _hits_in_patched(side: ChangeSide, pattern: str, ignore_case: bool, chosen: set[str]) -> list[_Hit]:
+async def _hits_in_changed(side: ChangeSide, pattern: str, ignore_case: bool, chosen: set[str]) -> list[FoundLine]:
     """The hits in the files that the change touches, if no commit holds them."""
-    own = sorted(chosen & {*side.patched})
+    own = sorted(chosen & {*side.changed})
     if own and _SLOW.search(pattern):
         raise _failed("a repetition of a repetition is not searched for")
     try:
         form = re.compile(pattern if own else "", re.IGNORECASE if ignore_case else 0)
     except re.error as error:
         raise _failed(str(error)) from None
-    hits: list[_Hit] = []
+    hits: list[FoundLine] = []
     for path in own:
-        data = await side.patched_file(path)
-        if data is not None and b"\0" not in data[:_BINARY_IN]:
-            rows = enumerate(text_of_bytes(data).split("\n"), 1)
-            hits += [(path, number, row) for number, row in rows if form.search(row[: 4 * _LONGEST_LINE])]
+        data = await side.content(path) or b""
+        if b"\0" not in data[:_BINARY_IN]:
+            rows = enumerate(data.split(b"\n"), 1)
+            hits += [
+                FoundLine(f"/{path}", number, text=row.rstrip(b"\r"))
+                for number, row in rows
+                if form.search(text_of_bytes(row[: 4 * _LONGEST_LINE]))
+            ]
     return hits
 
 
-async def _rows(side: ChangeSide, hits: list[_Hit], around: int) -> list[str]:
-    """The hits as `path:line:text`, the path of a file before its first line only; lines around them with `-`."""
-    rows: list[str] = []
-    matching = {hit[:2] for hit in hits}
-    last: tuple[str, int] = "", 0
-    for path, line, found in hits:
-        lines = [(line, found)]
-        if around:
-            texts = text_of_bytes((await _content(side, path) or b"")[:LARGEST_FILE].removesuffix(b"\n")).split("\n")
-            first = max(line - around, 1)
-            lines = list(enumerate(texts[first - 1 : line + around], first))
-        for number, text in lines:
-            if last[0] == path and number <= last[1]:
-                continue
-            if around and last[0] and last != (path, number - 1):
-                rows.append("--")
-            sign = ":" if (path, number) in matching else "-"
-            named = "" if last[0] == path else os.fsencode(path).decode("utf-8", "replace")
-            rows.append(f"{named}{sign}{number}{sign}{_short(text)}")
-            last = path, number
-    return rows
+async def _with_context(side: ChangeSide, hits: Sequence[FoundLine], around: int) -> list[FoundLine]:
+    """The hits and the lines around them, each line once."""
+    shown = []
+    for path, found in groupby(hits, key=lambda hit: hit.path):
+        matching = {hit.line for hit in found}
+        rows = (await side.content(path[1:]) or b"").removesuffix(b"\n").split(b"\n")
+        near = {line + step for line in matching for step in range(-around, around + 1)} & {*range(1, len(rows) + 1)}
+        shown += [FoundLine(path, line, line in matching, rows[line - 1].rstrip(b"\r")) for line in sorted(near)]
+    return shown
 
 
 def _short(line: str) -> str:

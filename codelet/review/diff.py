@@ -20,13 +20,15 @@ from codelet.system.text import with_codes
 FileState = Literal["changed", "added", "removed", "renamed", "copied"]
 
 _HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)", re.DOTALL)
-_PREFIXES = ((b"a/", b"b/"), (b"i/", b"w/"), (b"c/", b"i/"), (b"c/", b"w/"), (b"o/", b"w/"), (b"1/", b"2/"))
-"""The prefixes of the two names: the usual pair, and those of `diff.mnemonicPrefix`, in both directions."""
+_QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_TWO_NAMES = re.compile(rb'("(?:[^"\\]|\\.)*"|[^"]*) ("(?:[^"\\]|\\.)*"|[^"]*)', re.DOTALL)
 _ESCAPE = re.compile(rb'\\([abtnvfr"\\]|[0-3][0-7]{2})')
 _ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
 _NO_FILE = b"/dev/null"
 _SUBMODULE = b"160000"
 _ENDED = "the diff ends inside this hunk"
+_LARGEST_HUNK, _BINARY_IN = 16 << 20, 8_000
+_TOO_LARGE = f"it is larger than {_LARGEST_HUNK >> 20} MiB"
 _TOO_LONG = "the diff has more lines in this hunk than its header says"
 _SIGNATURE = b"-- "
 """The line that `git format-patch` writes after the last hunk."""
@@ -94,13 +96,13 @@ def parse_diff(pieces: Iterable[bytes]) -> Iterator[FileDiff]:
     """The files of a diff, each as soon as the next one begins. Raises UsageError for bytes that are no diff."""
     lines = _lines(pieces)
     file: _OpenFile | None = None
-    removed_name: bytes | None = None  # a `---` line that waits for its `+++`
+    old_name: bytes | None = None  # of a `---` line that waits for its `+++`
     odd: bytes | None = None  # the first line outside of any file: mail headers and commit messages are there
-    files = 0
     line = next(lines, None)
     while line is not None:
         header = line.removesuffix(b"\r")
         begun: _OpenFile | None = None
+        removed, old_name = old_name, None
         if header.startswith(b"\x1b["):
             raise UsageError("the diff is coloured; make it with --no-color")
         if header.startswith((b"diff --git ", b"diff --cc ", b"diff --combined ")):
@@ -109,27 +111,24 @@ def parse_diff(pieces: Iterable[bytes]) -> Iterator[FileDiff]:
             hunk, line = _read_hunk(found, lines)
             file.hunks.append(hunk)
             continue
-        else:
-            old, removed_name = removed_name, None
-            if old is not None and header.startswith(b"+++ "):
-                if file is None or not file.by_git or file.named:  # without `diff --git` these lines begin a file
-                    begun = _OpenFile()
-                (begun or file or _OpenFile()).name(old, header[4:])
-            elif header.startswith(b"--- "):
-                removed_name = header[4:]
-            elif file is None or not file.takes(header):
-                odd = odd or header or None
-                if file is not None and header[:1] in (b"+", b"-", b" ", b"@") and header != _SIGNATURE:
-                    file.overran(header)
+        elif removed is not None and header.startswith(b"+++ "):
+            if file is None or not file.by_git or file.named:  # without `diff --git` these lines begin a file
+                begun = _OpenFile()
+            (begun or file or _OpenFile()).name(removed, header[4:])
+        elif header.startswith(b"--- "):
+            old_name = header[4:]
+        elif file is None:
+            odd = odd or header or None
+        elif not file.takes(header) and header[:1] in (b"+", b"-", b" ", b"@") and header != _SIGNATURE:
+            file.overran(header)
         if begun is not None:
             if file is not None:
-                files += 1
                 yield file.closed()
             file = begun
         line = next(lines, None)
     if file is not None:
         yield file.closed()
-    elif odd is not None and not files:
+    elif odd is not None:
         raise UsageError(f"there is no diff in it: it begins with {name_of_bytes(odd[:60])!r}")
 
 
@@ -154,15 +153,13 @@ def _read_hunk(header: re.Match[bytes], lines: Iterator[bytes]) -> tuple[Hunk, b
     old_lines, new_lines = 1 if ones is None else ones, 1 if others is None else others
     left_old, left_new = old_lines, new_lines
     body: list[bytes] = []
-    added = removed = 0
+    added = removed = size = 0
     for line in lines:
         sign = line[:1]
         if sign == b"\\":
             pass
         elif sign in (b" ", b"", b"\r") and left_old and left_new:  # some programs drop the space of an empty line
             left_old, left_new = left_old - 1, left_new - 1
-            body.append(line if sign == b" " else b" " + line)
-            continue
         elif sign == b"+" and left_new:
             left_new, added = left_new - 1, added + 1
         elif sign == b"-" and left_old:
@@ -170,13 +167,19 @@ def _read_hunk(header: re.Match[bytes], lines: Iterator[bytes]) -> tuple[Hunk, b
         else:
             following: bytes | None = line
             break
-        body.append(line)
+        if size <= _LARGEST_HUNK:
+            body.append((b" " * (sign in (b"", b"\r")) + line)[:_LARGEST_HUNK])
+        size += len(line) + 1
     else:
         following = None
-    flaw = (_ENDED if following is None else _BROKEN) if left_old or left_new else ""
+    text, flaw = b"\n".join(body), ""
+    if size > _LARGEST_HUNK:  # of a binary file the beginning is kept, to know it by
+        text, flaw = text[:_BINARY_IN] if b"\0" in text[:_BINARY_IN] else b"", _TOO_LARGE
+    if left_old or left_new:
+        flaw = _ENDED if following is None else _BROKEN
     hunk = Hunk(
         old_start=one or 0, old_lines=old_lines, new_start=other or 0, new_lines=new_lines, section=header[5],
-        body=b"\n".join(body), added=added, removed=removed, flaw=flaw,
+        body=text, added=added, removed=removed, flaw=flaw,
     )  # fmt: skip
     return hunk, following
 
@@ -189,12 +192,11 @@ class _OpenFile:
         self.named = False
         self.hunks: list[Hunk] = []
         self._combined = self.by_git and not header.startswith(b"diff --git ")
-        self._names: tuple[bytes, bytes] = (b"", b"")
+        self._old, self._new, self._prefixed = b"", b"", True
         if self._combined:
-            self._names = (_unquoted(header.split(b" ", 2)[2]),) * 2
+            self._old = self._new = _unquoted(header.split(b" ", 2)[2])
         elif self.by_git:
-            self._names = _header_names(header.removeprefix(b"diff --git "))
-        self._renamed: dict[bytes, bytes] = {}
+            self._old, self._new, self._prefixed = _header_names(header.removeprefix(b"diff --git "))
         self._state: FileState = "changed"
         self._modes: list[str] = []
         self._submodule = self._binary = False
@@ -203,23 +205,23 @@ class _OpenFile:
     def takes_hunks(self) -> bool:
         return self.named and not self._combined
 
+    @property
+    def _moved(self) -> bool:
+        return self._state in ("renamed", "copied")
+
     def name(self, old: bytes, new: bytes) -> None:
         """Read the names after `---` and `+++`: `diff -u` writes a tab and a time, git ends a name with a tab."""
-        sides = [_unquoted(side if side.startswith(b'"') else side.partition(b"\t")[0]) for side in (old, new)]
-        prefixed = self.by_git or any(
-            sides[0].startswith((one, _NO_FILE)) and sides[1].startswith((other, _NO_FILE))
-            for pair in _PREFIXES
-            for one, other in (pair, pair[::-1])
-        )
-        if not self.by_git or not self._renamed:
-            known = [side for side in sides if side != _NO_FILE]
-            if self.by_git and self._names[0] == self._names[1] and known and self._names[0] in known:
-                prefixed = False
-            cut = [side if side == _NO_FILE or not prefixed else _without_prefix(side) for side in sides]
-            self._names = (cut[0], cut[1])
-            if not self.by_git and _NO_FILE in sides:
-                self._state = "added" if sides[0] == _NO_FILE else "removed"
         self.named = True
+        if self._moved:
+            return
+        old, new = (_unquoted(side if side.startswith(b'"') else side.partition(b"\t")[0]) for side in (old, new))
+        if not self.by_git:
+            self._prefixed = old.startswith((b"a/", _NO_FILE)) and new.startswith((b"b/", _NO_FILE))
+            if _NO_FILE in (old, new):
+                self._state = "added" if old == _NO_FILE else "removed"
+        if self._prefixed:
+            old, new = _without_prefix(old), _without_prefix(new)
+        self._old, self._new = old, new
 
     def overran(self, line: bytes) -> None:
         """A line of a hunk came after the last one that its header counts, or without a header: it was not read."""
@@ -241,9 +243,10 @@ class _OpenFile:
                     self._modes.append(mode.decode("ascii", "replace"))
             case b"index":
                 self._submodule = self._submodule or line.endswith(b" " + _SUBMODULE)
-            case b"rename" | b"copy" if rest.startswith((b"from ", b"to ")):
-                side, _, name = rest.partition(b" ")
-                self._renamed[side] = _unquoted(name)
+            case b"rename" | b"copy" if rest.startswith(b"from "):
+                self._old = _unquoted(rest.removeprefix(b"from "))
+            case b"rename" | b"copy" if rest.startswith(b"to "):
+                self._new = _unquoted(rest.removeprefix(b"to "))
                 self._state = "renamed" if word == b"rename" else "copied"
             case b"Binary" | b"GIT":
                 self._binary = True
@@ -254,13 +257,11 @@ class _OpenFile:
         return True
 
     def closed(self) -> FileDiff:
-        old, new = (self._renamed.get(b"from"), self._renamed.get(b"to")) if self._renamed else self._names
-        moved = self._state in ("renamed", "copied")
         # A hunk says what git says of a submodule; anything else is read, whatever mode a header claims.
         rows = [row for hunk in self.hunks for row in hunk.body.split(b"\n") if row[:1] != b"\\"]
         return FileDiff(
-            path=name_of_bytes(new if new and new != _NO_FILE else old or b""),
-            old_path=name_of_bytes(old) if moved and old else None,
+            path=name_of_bytes(self._old if self._new == _NO_FILE else self._new or self._old),
+            old_path=name_of_bytes(self._old) if self._moved else None,
             state=self._state,
             binary=self._binary,
             submodule=self._submodule and all(row[1:].startswith(b"Subproject commit ") for row in rows),
@@ -270,45 +271,33 @@ class _OpenFile:
         )
 
 
-def _header_names(names: bytes) -> tuple[bytes, bytes]:
-    """The two names of `diff --git`: unless the file moved, which other headers say, they are the same one."""
-    if names.startswith(b'"') or names.endswith(b'"'):
-        if names.startswith(b'"'):
-            end = _end_of_quote(names)
-            old, new = _unquoted(names[:end]), _unquoted(names[end + 1 :])
-        else:
-            old, _, new = names.partition(b' "')
-            new = _unquoted(b'"' + new)
-        return (old, new) if old == new else (_without_prefix(old), _without_prefix(new))  # diff.noprefix
-    middle = len(names) // 2
-    old, new = names[:middle], names[middle + 1 :]
-    if len(names) % 2 and names[middle : middle + 1] == b" ":
-        if old == new:  # made with --no-prefix
-            return old, new
-        if old[2:] == new[2:]:
-            return old[2:], new[2:]
-    return b"", b""
+def _header_names(names: bytes) -> tuple[bytes, bytes, bool]:
+    """The two names of `diff --git`, and whether they have prefixes; they are empty if the file was renamed."""
+    if b'"' in names and (found := _TWO_NAMES.fullmatch(names)) is not None:
+        old, new = _unquoted(found[1]), _unquoted(found[2])
+    else:  # names may have spaces: unless it was renamed, which other headers say, both are the same one
+        middle = len(names) // 2
+        old, new = names[:middle], names[middle + 1 :]
+    if old == new:
+        return old, new, False
+    return (old[2:], new[2:], True) if old[2:] == new[2:] else (b"", b"", True)
 
 
 def _without_prefix(name: bytes) -> bytes:
     return name[2:] if name[1:2] == b"/" else name
 
 
-def _end_of_quote(text: bytes) -> int:
-    found = re.match(rb'"(?:[^"\\]|\\.)*"', text, re.DOTALL)
-    return found.end() if found else len(text)
-
-
 def _unquoted(name: bytes) -> bytes:
     """A name as git writes it in quotes, if it does; after the quotes a tab may follow."""
-    if not name.startswith(b'"') or len(name) < 2:
+    quoted = _QUOTED.match(name)
+    if quoted is None:
         return name
 
     def character(found: re.Match[bytes]) -> bytes:
         code = found[1]
         return bytes([int(code, 8)]) if code[:1].isdigit() else _ESCAPES.get(code, code)
 
-    return _ESCAPE.sub(character, name[1 : _end_of_quote(name) - 1])
+    return _ESCAPE.sub(character, quoted.group()[1:-1])
 
 
 LONGEST_LINE = 2_000
@@ -322,15 +311,13 @@ _CUT = " [… {more} more characters]"
 class HunkLine(Record, kw_only=True):
     """One line of a hunk. `number` is that of the new side; of a removed line it is that of the line that follows.
 
-    `text` is the line without its end, `ending` the carriage return that it may have had; `unended` marks the last line
-    of a file that does not end with a newline.
+    `text` is the line without its end, which may have had a carriage return: `has_return`.
     """
 
     sign: str
     number: int
     text: str
-    ending: str = ""
-    unended: bool = False
+    has_return: bool = False
 
     @property
     def shown(self) -> str:
@@ -355,13 +342,10 @@ def lines_of(hunk: Hunk) -> tuple[HunkLine, ...]:
     number = max(hunk.new_start, 1)
     lines: list[HunkLine] = []
     for raw in text_of_bytes(hunk.body).split("\n") if hunk.body else ():
-        if raw.startswith("\\"):
-            lines[-1:] = [line.replace(unended=True) for line in lines[-1:]]
-            continue
-        sign, text = raw[:1] or " ", raw[1:]
-        ending = "\r" if text.endswith("\r") else ""
-        lines.append(HunkLine(sign=sign, number=number, text=text.removesuffix("\r"), ending=ending))
-        number += sign != "-"
+        if not raw.startswith("\\"):
+            sign, text, bare = raw[:1] or " ", raw[1:], raw[1:].removesuffix("\r")
+            lines.append(HunkLine(sign=sign, number=number, text=bare, has_return=bare != text))
+            number += sign != "-"
     return tuple(lines)
 
 

@@ -1,5 +1,7 @@
 r"""The report of a review as every format writes it: findings, what was set aside and why, the coverage by hunk.
 
+Then from findings to the verdict: duplicates joined, thresholds, order, exit status. All are pure functions.
+
 Texts that a model wrote are clean and valid Unicode. Names of files and lines of code are verbatim, with bytes that
 are not UTF-8 written as `\xe9`: escape them on a terminal, a page or in a log.
 """
@@ -7,10 +9,13 @@ are not UTF-8 written as `\xe9`: escape them on a terminal, a page or in a log.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from typing import Literal, get_args
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, Self, get_args
 
-from codelet.record import Record
+import msgspec
+
+from codelet.errors import EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_PROVIDER
 from codelet.usage import Usage
 
 REPORT_VERSION = 1
@@ -38,43 +43,77 @@ UNSETTLED: tuple[AsideKind, ...] = ("misplaced", "malformed", "unconfirmed")
 """Neither confirmed on its lines nor refuted: every format lists these."""
 
 
-class Finding(Record, kw_only=True):
-    """One bug on lines of the new side.
+class ReportPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A value of the report, and an object of the JSON report."""
+
+    def replace(self, **fields: Any) -> Self:
+        """A copy with other values in these fields."""
+        return msgspec.structs.replace(self, **fields)
+
+
+BY_NEW_COMMENT = " (the comment is new in this change)"
+BY_CHANGED_BASELINE = ", which this change changes"
+
+
+class Finding(ReportPart, frozen=True, kw_only=True):
+    """One bug, on lines of the new side.
 
     `rule` is a short name in lower case with hyphens, `category` a word such as security; `confidence` is 0 to 1.
     `line` to `end_line`, counted from 1, hold `quote`, verbatim without line ends; `before` and `after` are up to three
     lines on either side, nearest to the quote as far as the hunk shows them. `unchanged` says that the change does
     not touch these lines or those next to them. `removed` are rows that the change removes and that the finding
-    is about: it is on the row after them. `suggestion` is a unified patch, `replacement` its text for the lines
-    without a last line end, unless the lines end with a carriage return.
-    `verified` is None without a second look. `fingerprint` stays the same when lines move; "" until it
-    is made. `rank` orders findings of one severity by importance, if the last request ranked them.
+    is about: it is on the row after them. `replacement` is the suggested text of the lines without a last line end;
+    there is none for lines that end with a carriage return. `verified` is None without a second look. `fingerprint`
+    stays the same when lines move; "" until it is made. `rank` orders findings of one severity by importance, if the
+    last request ranked them.
+
+    `kind` and `why` say why it is not reported. If the change itself may have kept it out, `why` ends with
+    BY_NEW_COMMENT or BY_CHANGED_BASELINE. One without a place has the line 0, and as `path` a file of the change or the
+    model's own word for one.
     """
 
     rule: str
     title: str
-    explanation: str
     severity: Severity
-    category: str
-    confidence: float
     path: str
-    line: int
-    end_line: int
-    quote: str
+    explanation: str = ""
+    category: str = ""
+    confidence: float = 1.0
+    line: int = 0
+    end_line: int = 0
+    quote: str = ""
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     unchanged: bool = False
     removed: str = ""
-    suggestion: str | None = None
     replacement: str | None = None
     verified: bool | None = None
     fingerprint: str = ""
     rank: int = 0
+    kind: AsideKind | None = None
+    why: str = ""
+
+    def set_aside(self, kind: AsideKind, why: str) -> Finding:
+        """The finding as one that is not reported."""
+        return self.replace(kind=kind, why=why)
+
+    @property
+    def by_change(self) -> bool:
+        """Return whether the change itself may have kept it out of the report."""
+        return self.why.endswith((BY_NEW_COMMENT, BY_CHANGED_BASELINE))
 
     @property
     def weight(self) -> int:
         """The severity as a number: 4 is critical, 0 is info."""
         return weight(self.severity)
+
+    @property
+    def suggestion(self) -> str:
+        """The lines and their replacement as rows of a diff; "" without one."""
+        if self.replacement is None:
+            return ""
+        added = [f"+{row}" for row in self.replacement.split("\n")] if self.replacement else []
+        return "\n".join([*(f"-{row}" for row in self.quote.split("\n")), *added])
 
 
 def weight(severity: Severity) -> int:
@@ -82,39 +121,7 @@ def weight(severity: Severity) -> int:
     return len(SEVERITIES) - 1 - SEVERITIES.index(severity)
 
 
-BY_NEW_COMMENT = " (the comment is new in this change)"
-BY_CHANGED_BASELINE = ", which this change changes"
-
-
-class SetAside(Record, kw_only=True):
-    """A finding that is not reported on its lines. A `line` of None means no place.
-
-    `path` is a file of the change, or the model's own word for one. `quote` is the code that the finding
-    is about: of a misplaced one, as the model wrote it. If the change itself may have kept it out of the report, `why`
-    ends with BY_NEW_COMMENT or BY_CHANGED_BASELINE.
-    """
-
-    kind: AsideKind
-    why: str
-    rule: str
-    title: str
-    severity: Severity
-    path: str
-    line: int | None = None
-    explanation: str = ""
-    quote: str = ""
-
-    @property
-    def weight(self) -> int:
-        return weight(self.severity)
-
-    @property
-    def by_change(self) -> bool:
-        """Return whether the change itself may have kept it out of the report."""
-        return self.why.endswith((BY_NEW_COMMENT, BY_CHANGED_BASELINE))
-
-
-class HunkCoverage(Record, kw_only=True):
+class HunkCoverage(ReportPart, frozen=True, kw_only=True):
     """The state of one changed hunk. A change without hunks (binary, mode, renamed only) is one entry of zeros.
 
     Starts count from 1, as the diff has them. `old_path` is set if the file was renamed or copied. `why` explains
@@ -133,7 +140,7 @@ class HunkCoverage(Record, kw_only=True):
     why: str = ""
 
 
-class Gate(Record, kw_only=True):
+class Gate(ReportPart, frozen=True, kw_only=True):
     """The thresholds that decide the verdict.
 
     With `fail_on` None no finding fails the run. `min_coverage` is in % of the hunks that are not skipped.
@@ -146,7 +153,7 @@ class Gate(Record, kw_only=True):
     min_coverage: float = 100.0
 
 
-class Report(Record, kw_only=True):
+class Report(ReportPart, frozen=True, kw_only=True):
     """The result of a review.
 
     `subject` describes the change; `base` and `head` are commit ids, or None.
@@ -163,7 +170,7 @@ class Report(Record, kw_only=True):
     head: str | None = None
     whole_base: str | None = None
     findings: tuple[Finding, ...] = ()
-    aside: tuple[SetAside, ...] = ()
+    aside: tuple[Finding, ...] = ()
     hunks: tuple[HunkCoverage, ...] = ()
     gate: Gate = Gate()
     chunks: int = 0
@@ -201,7 +208,7 @@ class Report(Record, kw_only=True):
         return 100.0 * sum(counted) / len(counted) if counted else None
 
     @property
-    def unsettled(self) -> list[SetAside]:
+    def unsettled(self) -> list[Finding]:
         """The findings that were neither confirmed on their lines nor refuted, the gravest first."""
         open_ones = [each for each in self.aside if each.kind in UNSETTLED]
         return sorted(open_ones, key=lambda each: -each.weight)
@@ -221,3 +228,108 @@ def order(finding: Finding) -> tuple[int, int, float, str, int, str]:
 def digest(*parts: str) -> str:
     """A short name for texts."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def duplicate(finding: Finding, twin: Finding) -> Finding:
+    """The finding as one that repeats another."""
+    return finding.set_aside("duplicate", f"the same as {twin.title!r} in {twin.path}, line {twin.line}")
+
+
+def joined(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """The findings with duplicates joined into the gravest and surest of them, and what was joined.
+
+    Two are the same bug if their lines overlap and their title is the same, or their rule and all of their lines.
+    """
+    kept: list[Finding] = []
+    aside: list[Finding] = []
+    by_path: dict[str, list[Finding]] = defaultdict(list)
+    for finding in sorted(findings, key=order):
+        twin = next((other for other in by_path[finding.path] if _is_same(finding, other)), None)
+        if twin is None:
+            kept.append(finding)
+            by_path[finding.path].append(finding)
+        else:
+            aside.append(duplicate(finding, twin))
+    return kept, aside
+
+
+def _is_same(one: Finding, other: Finding) -> bool:
+    if (one.line, one.end_line, one.rule) == (other.line, other.end_line, other.rule):
+        return True
+    overlap = one.line <= other.end_line and other.line <= one.end_line
+    return overlap and one.title.lower().split() == other.title.lower().split()
+
+
+def passing(findings: Iterable[Finding], gate: Gate) -> tuple[list[Finding], list[Finding]]:
+    """The findings at or above the least severity and confidence, and what is below."""
+    kept: list[Finding] = []
+    below: list[Finding] = []
+    for finding in findings:
+        if finding.weight < weight(gate.min_severity):
+            below.append(finding.set_aside("below", f"its severity is under {gate.min_severity}"))
+        elif finding.confidence < gate.min_confidence:
+            below.append(finding.set_aside("below", f"its confidence is under {gate.min_confidence:g}"))
+        else:
+            kept.append(finding)
+    return kept, below
+
+
+def concluded(report: Report, ended_by: int = EXIT_DONE) -> Report:
+    """The report with its findings joined, over the thresholds, in order, at most as many as wanted, and the verdict.
+
+    `ended_by` is the exit status of what ended the review before its end, 0 if nothing did.
+    """
+    gate = report.gate
+    findings, twins = joined(report.findings)
+    findings, below = passing(findings, gate)
+    findings = _with_own_prints(sorted(findings, key=order))
+    most = len(findings) if gate.max_findings is None else gate.max_findings
+    surplus = [each.set_aside("surplus", f"over the {most} findings asked for") for each in findings[most:]]
+    aside = sorted(
+        (*report.aside, *twins, *below, *surplus),
+        key=lambda one: (one.kind, one.path, one.line, one.rule, one.title),
+    )
+    report = report.replace(findings=tuple(findings[:most]), aside=tuple(aside))
+    # Nothing confirmed or refuted those at or above `fail_on` that have no place or cannot be read.
+    placeless = sum(each.kind in ("misplaced", "malformed") and _fails(each, gate) for each in aside)
+    incomplete = _incomplete(report, placeless)
+    status = ended_by
+    if ended_by in (EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE):  # others come first in the command line's table
+        if report.chunks and report.lost == report.chunks:
+            status = EXIT_PROVIDER
+        elif incomplete is not None or ended_by == EXIT_INCOMPLETE:
+            status = EXIT_INCOMPLETE
+        else:
+            status = EXIT_FINDINGS if any(_fails(each, gate) for each in findings) else EXIT_DONE
+    whole = ended_by == EXIT_DONE and not any(each.state in ("failed", "truncated") for each in report.hunks)
+    partial = not whole or bool(report.set_aside["unconfirmed"] or placeless)
+    return report.replace(exit=status, partial=partial, error=report.error or incomplete)
+
+
+def _with_own_prints(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, each with a fingerprint that no other one has: two bugs of one kind can be on one line."""
+    taken: Counter[str] = Counter()
+    own = []
+    for finding in findings:
+        number = taken[finding.fingerprint] if finding.fingerprint else 0
+        taken[finding.fingerprint] += 1
+        own.append(finding.replace(fingerprint=f"{finding.fingerprint[:-2]}{number:02x}") if number else finding)
+    return own
+
+
+def _fails(finding: Finding, gate: Gate) -> bool:
+    return gate.fail_on is not None and finding.weight >= weight(gate.fail_on)
+
+
+def _incomplete(report: Report, placeless: int) -> str | None:
+    """Return what the review lacks for the coverage and the findings that were asked for; None if nothing."""
+    if report.coverage is not None and report.coverage < report.gate.min_coverage:
+        states = report.states
+        counted = sum(states.values()) - states["skipped"]
+        return f"{states['reviewed']} of {counted} hunks were reviewed, {report.gate.min_coverage:g} % were asked for"
+    lacks = {
+        "could not be confirmed or refuted": report.set_aside["unconfirmed"],
+        "without a place in the change": placeless,
+    }
+    reasons = [f"{number} finding{'s' * (number != 1)} {lack}" for lack, number in lacks.items() if number]
+    return "; ".join(reasons) or None

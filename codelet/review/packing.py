@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from codelet.record import Record
@@ -81,13 +81,9 @@ class DiffChunk(Record):
 
 
 class ReviewPlan(Record, kw_only=True):
-    """Every hunk of a change, in order, and the chunks.
-
-    Hunks in no chunk have their final state; `waiting` are the numbers of the others.
-    """
+    """Every hunk of a change, in order, and the chunks. Hunks in no chunk have their final state."""
 
     hunks: tuple[HunkCoverage, ...]
-    waiting: frozenset[int]
     chunks: tuple[DiffChunk, ...]
 
     @property
@@ -104,34 +100,32 @@ def delimited(name: str, text: str) -> str:
 def planned(files: Sequence[FileDiff], *, most: int = CHUNK_TOKENS, generated: bool = False) -> ReviewPlan:
     """The plan for a change with chunks of at most `most` tokens; with `generated` such files are reviewed, too."""
     reasons = [why_left_out(file, generated=generated) for file in files]
-    if all(reasons):  # a change that does nothing but remove is reviewed, if it fits one request
-        removed = [file for file, why in zip(files, reasons, strict=True) if why == REMOVED]
-        if sum(_size(hunk) for file in removed for hunk in file.hunks) <= WHOLE_TOKENS:
-            reasons = [None if why == REMOVED and file.hunks else why for file, why in zip(files, reasons, strict=True)]
-    sizes = [sum(map(_size, file.hunks)) if why is None else 0 for file, why in zip(files, reasons, strict=True)]
-    if most == CHUNK_TOKENS and sum(sizes) <= WHOLE_TOKENS:
+    removed = [file for file, why in zip(files, reasons, strict=True) if why == REMOVED and file.hunks]
+    # A change that does nothing but remove is reviewed, if it fits one request.
+    if all(reasons) and sum(map(_file_size, removed)) <= WHOLE_TOKENS:
+        reasons = [None if file in removed else why for file, why in zip(files, reasons, strict=True)]
+    total = sum(_file_size(file) for file, why in zip(files, reasons, strict=True) if why is None)
+    if most == CHUNK_TOKENS and total <= WHOLE_TOKENS:
         most = WHOLE_TOKENS
     hunks: list[HunkCoverage] = []
     pieces: list[Piece] = []
-    waiting: set[int] = set()
-    for file, reason, size in zip(files, reasons, sizes, strict=True):
+    for file, reason in zip(files, reasons, strict=True):
         why = _COMBINED if file.combined else reason
-        state: HunkState = "failed" if file.combined else "skipped"
-        if why is None and not generated and is_new_name(file) and size > most:
-            why, state = _NEW_NAME, "failed"
+        if why is None and not generated and is_new_name(file) and _file_size(file) > most:
+            why = _NEW_NAME
+        state: HunkState = "failed" if why in (_COMBINED, _NEW_NAME) else "skipped"
         if why is not None and not file.hunks:
             hunks.append(HunkCoverage(path=file.path, old_path=file.old_path, state=state, why=why))
         for hunk in file.hunks:
-            fate: tuple[HunkState, str] = (state, why or "")
+            entry = HunkCoverage(path=file.path, old_path=file.old_path, state=state, why=why or "")
+            entry = entry.replace(**{name: getattr(hunk, name) for name in _COUNTS})
             if why is None:
-                fate = ("failed" if hunk.body else "truncated", hunk.flaw or _UNASKED)
+                entry = entry.replace(state="failed" if hunk.body else "truncated", why=hunk.flaw or _UNASKED)
                 if hunk.body:
-                    waiting.add(len(hunks))
                     parts = [hunk] if _size(hunk) <= most else _parts(hunk, most)
                     pieces += [Piece(number=len(hunks), file=file, hunk=part, tokens=_size(part)) for part in parts]
-            counts = {name: getattr(hunk, name) for name in _COUNTS}
-            hunks.append(HunkCoverage(path=file.path, old_path=file.old_path, state=fate[0], why=fate[1], **counts))
-    return ReviewPlan(hunks=tuple(hunks), waiting=frozenset(waiting), chunks=tuple(_packed(pieces, most)))
+            hunks.append(entry)
+    return ReviewPlan(hunks=tuple(hunks), chunks=tuple(_packed(pieces, most)))
 
 
 def ended(entry: HunkCoverage, pieces: Sequence[Piece]) -> HunkCoverage:
@@ -144,6 +138,10 @@ def ended(entry: HunkCoverage, pieces: Sequence[Piece]) -> HunkCoverage:
     if any(n > LONGEST_LINE and has_cut_line(piece.lines) for n, piece in zip(longest, pieces, strict=True)):
         return entry.replace(state="truncated", why=_LONG_LINES)
     return entry.replace(state="reviewed", why="")
+
+
+def _file_size(file: FileDiff) -> int:
+    return sum(map(_size, file.hunks))
 
 
 def _size(hunk: Hunk) -> int:
@@ -222,27 +220,26 @@ def _subject(path: str) -> str:
 
 
 MOST_TOKENS = 1_500
-_MOST_FOLDERS = 20
+"""The largest outline."""
 
 
 def outline_of(files: Sequence[FileDiff]) -> str:
-    """One row for each file, at most MOST_TOKENS in all: removed and renamed ones first, the rest as a sum."""
-    rows = sorted(((_rank(file), _row(file), file) for file in files), key=lambda row: row[0])
-    room = MOST_TOKENS * _CHARACTERS_PER_TOKEN - _MOST_FOLDERS * 40 * (len(files) > 60)
+    """One row for each file, at most MOST_TOKENS in all: those first that others may depend on, left out ones last."""
+
+    def rank(file: FileDiff) -> int:
+        if file.state in ("removed", "renamed") or file.submodule or file.modes is not None:
+            return 0
+        return 2 if why_left_out(file) is not None else 1
+
+    room = MOST_TOKENS * _CHARACTERS_PER_TOKEN - 40
     shown: list[str] = []
-    for number, (_, row, _) in enumerate(rows):
+    for file in sorted(files, key=rank):
+        row = _row(file)
         room -= len(row) + 1
         if room < 0:
-            return "\n".join([*shown, _rest([file for _, _, file in rows[number:]])])
+            return "\n".join([*shown, f"and {len(files) - len(shown):,} more files"])
         shown.append(row)
     return "\n".join(shown)
-
-
-def _rank(file: FileDiff) -> int:
-    """Files that others may depend on come first."""
-    if file.state in ("removed", "renamed") or file.submodule or file.modes is not None:
-        return 0
-    return 2 if why_left_out(file) is not None else 1
 
 
 def _row(file: FileDiff) -> str:
@@ -258,13 +255,6 @@ def _row(file: FileDiff) -> str:
     elif (why := why_left_out(file)) is not None and file.state != "removed" and file.modes is None:
         facts.append(f"not shown: {why}")
     return f"{_name(file.path)} (+{added} -{removed}{''.join(f', {fact}' for fact in facts)})"
-
-
-def _rest(files: Sequence[FileDiff]) -> str:
-    folders = Counter(file.path.rpartition("/")[0] or "." for file in files)
-    parts = [f"{_name(folder)[:60]} ({number})" for folder, number in folders.most_common(_MOST_FOLDERS)]
-    more = ", and other folders" if len(folders) > _MOST_FOLDERS else ""
-    return f"and {len(files):,} more files, in {', '.join(parts)}{more}"
 
 
 def _name(path: str) -> str:

@@ -14,8 +14,7 @@ from functools import lru_cache
 
 from codelet.record import Record
 from codelet.review.diff import FileDiff, Hunk, HunkLine, lines_of
-from codelet.review.findings import Finding, SetAside
-from codelet.review.model_answers import Claim
+from codelet.review.findings import Finding
 from codelet.safety.secrets import mask
 from codelet.system.text import clean, one_line, valid_unicode, with_codes
 
@@ -40,11 +39,6 @@ class _Place(Record, kw_only=True):
     found: tuple[int, ...]
 
     @property
-    def number(self) -> int:
-        """The line on the new side: of its first row there, else of the row after the removed ones."""
-        return self.new[0].number if self.new else self.rows[self.found[0]].number
-
-    @property
     def new(self) -> list[HunkLine]:
         """The rows of the new side from the first to the last of the quote."""
         kept = [index for index in self.found if self.rows[index].sign != "-"]
@@ -57,30 +51,36 @@ class _Place(Record, kw_only=True):
         beside = (*self.rows[max(0, first - 1) : first], *self.rows[last + 1 : last + 2])
         return any(row.sign != " " for row in self.rows[first : last + 1]) or any(row.sign == "-" for row in beside)
 
+    def names(self, line: int) -> bool:
+        """Return whether a line is one of its rows."""
+        return any(self.rows[index].number == line for index in self.found)
 
-def placed(claim: Claim, files: Sequence[FileDiff]) -> Finding | None:
-    """The finding on its lines in the change; None if it has no place there.
+    def distance(self, line: int) -> tuple[bool, bool, bool, int]:
+        """The sort key of places for the named line, the best one first."""
+        first = self.new[0] if self.new else self.rows[self.found[0]]
+        return not self.names(line), not self.new, not self.is_touched, abs(first.number - line)
+
+
+def placed(claim: Finding, files: Sequence[FileDiff]) -> Finding:
+    """The finding of a model on its lines in the change; `misplaced` if it has no place there.
 
     A finding on unchanged lines keeps its severity: a change can make them wrong.
     """
-    places = _places(
-        claim, [(file, hunk) for file in files_named(claim.path, files) for hunk in file.hunks if hunk.body]
+    claim = claim.replace(
+        title=one_line(mask(claim.title, patterns=True), _LONGEST_TITLE),
+        explanation=clean(mask(valid_unicode(claim.explanation), patterns=True)).strip(),
     )
-    return _finding(claim, min(places, key=lambda each: _distance(each, claim.line))) if places else None
-
-
-def without_place(claim: Claim, files: Sequence[FileDiff]) -> SetAside:
-    """The entry for a finding without a place: with its file in the change, or the model's word for one."""
     named = files_named(claim.path, files)
-    return SetAside(
+    places = _places(claim, [(file, hunk) for file in named for hunk in file.hunks if hunk.body])
+    if places:
+        return _on_lines(claim, min(places, key=lambda each: each.distance(claim.line)))
+    return claim.replace(
         kind="misplaced",
         why="the quoted lines are not in the change" if named else "the file that it names is not in the change",
-        rule=claim.rule,
-        title=one_line(mask(claim.title, patterns=True), _LONGEST_TITLE),
-        severity=claim.severity,
         path=named[0].path if named else one_line(claim.path, _LONGEST_TITLE),
-        explanation=_prose(claim.explanation),
+        line=0,
         quote=clean(mask(valid_unicode(claim.quote), patterns=True)).strip("\n"),
+        replacement=None,
     )
 
 
@@ -105,24 +105,15 @@ def files_named(path: str, files: Sequence[FileDiff]) -> list[FileDiff]:
     return [file for file in longer if len(file.path) == longest]
 
 
-def _distance(place: _Place, line: int) -> tuple[bool, bool, bool, int]:
-    own = {row.number for row in (place.rows[index] for index in place.found)}
-    return line not in own, not place.new, not place.is_touched, abs(place.number - line)
-
-
-def _places(claim: Claim, hunks: Sequence[tuple[FileDiff, Hunk]]) -> list[_Place]:
+def _places(claim: Finding, hunks: Sequence[tuple[FileDiff, Hunk]]) -> list[_Place]:
     """All places of the quote, by the first way of comparing that finds any; without a quote that of its line.
 
     A place on the named line whose white space differs is better than a verbatim one on another line.
     """
     if not claim.quote.strip():
-        own = [
-            _Place(file=file, rows=lines_of(hunk), found=(n,))
-            for file, hunk in hunks
-            for n, row in enumerate(lines_of(hunk))
-            if row.number == claim.line
-        ]
-        return [place for place in own if place.new]
+        rows = [(file, lines_of(hunk), n) for file, hunk in hunks for n in range(len(lines_of(hunk)))]
+        places = [_Place(file=file, rows=rows_of, found=(n,)) for file, rows_of, n in rows]
+        return [place for place in places if place.new and place.names(claim.line)]
     quotes = [quote.split("\n") for quote in _readings(claim.quote)]
     elsewhere: list[_Place] = []
     for form, is_same in _COMPARISONS:
@@ -137,17 +128,11 @@ def _places(claim: Claim, hunks: Sequence[tuple[FileDiff, Hunk]]) -> list[_Place
                 for found in _matches(wanted, rows, texts, is_same)
             ]
             if is_same is _is_near and len(places) > 1:  # which of them is meant, only the number can say
-                places = [place for place in places if not _distance(place, claim.line)[0]]
-            if is_same is not str.__eq__ and places:
-                return places
-            if any(not _distance(place, claim.line)[0] for place in places):
+                places = [place for place in places if place.names(claim.line)]
+            if places and (is_same is not str.__eq__ or any(place.names(claim.line) for place in places)):
                 return places
             elsewhere = elsewhere or places
     return elsewhere
-
-
-def _shown(text: str) -> str:
-    return text.rstrip("\r")
 
 
 @lru_cache(maxsize=64)
@@ -160,8 +145,7 @@ def _readings(quote: str) -> list[str]:
     text = quote.replace("\r\n", "\n").strip("\n")
     bare = _FENCE.sub("", text).strip("\n")
     unescaped = text.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"') if "\n" not in text else text
-    numbered = re.sub(r"^ *\d+ ?([-+]|$)?", "", bare, flags=re.MULTILINE)
-    readings = (text, bare, _GUTTER.sub("", bare), _SIGN.sub("", bare), numbered, bare.strip("` "), unescaped)
+    readings = (text, bare, _GUTTER.sub("", bare), _SIGN.sub("", bare), bare.strip("` "), unescaped)
     return [each for each in dict.fromkeys(readings) if each.strip()]
 
 
@@ -228,74 +212,36 @@ def _is_near(quote: str, row: str) -> bool:
 
 
 _COMPARISONS: tuple[tuple[Callable[[str], str], _Same], ...] = (
-    (_shown, str.__eq__),
+    (lambda text: text.rstrip("\r"), str.__eq__),
     (_squashed, str.__eq__),
     (_squashed, _is_part),
     (_squashed, _is_near),
 )
 
 
-def _finding(claim: Claim, place: _Place) -> Finding:
+def _on_lines(claim: Finding, place: _Place) -> Finding:
     side = [row for row in place.rows if row.sign != "-"]
-    lines = place.new or [row for row in side if row.number >= place.number][:1] or side[-1:]
+    after_removed = place.rows[place.found[0]].number
+    lines = place.new or [row for row in side if row.number >= after_removed][:1] or side[-1:]
     first = next((n for n, row in enumerate(side) if lines and row is lines[0]), len(side))
     last = first + len(lines)
     before, after = side[max(0, first - NEIGHBOURS) : first], side[last : last + NEIGHBOURS]
     text = claim.replacement
     new = clean(valid_unicode(text)).removesuffix("\n").split("\n") if text else []
-    is_new = text is not None and bool(place.new) and [line.text for line in lines] != new
-    return Finding(
-        rule=claim.rule,
-        title=one_line(mask(claim.title, patterns=True), _LONGEST_TITLE),
-        explanation=_prose(claim.explanation),
-        severity=claim.severity,
-        category=claim.category,
-        confidence=claim.confidence,
+    is_new = text is not None and place.new and [line.text for line in lines] != new and not lines[0].has_return
+    return claim.replace(
         path=place.file.path,
-        line=lines[0].number if lines else place.number,
-        end_line=lines[-1].number if lines else place.number,
+        line=lines[0].number if lines else after_removed,
+        end_line=lines[-1].number if lines else after_removed,
         quote=_code(lines),
         before=tuple(_code([line]) for line in before),
         after=tuple(_code([line]) for line in after),
         unchanged=not place.is_touched,
         removed=_code([place.rows[n] for n in place.found if place.rows[n].sign == "-"]),
-        suggestion=_patch(place, before, lines, after, new) if is_new else None,
-        replacement=mask("\n".join(new)) if is_new and not any(line.ending for line in lines) else None,
+        replacement=mask("\n".join(new)) if is_new else None,
     )
-
-
-def _prose(text: str) -> str:
-    """A model's text, clean and without secrets."""
-    return clean(mask(valid_unicode(text), patterns=True)).strip()
 
 
 def _code(lines: Sequence[HunkLine]) -> str:
     """Lines of the change without secrets of this process."""
     return mask(valid_unicode("\n".join(line.text for line in lines)))
-
-
-def _patch(
-    place: _Place, before: Sequence[HunkLine], old: Sequence[HunkLine], after: Sequence[HunkLine], new: list[str]
-) -> str:
-    """A unified patch that puts other lines in the quote's place."""
-    ending = next((line.ending for line in (*old, *before, *after) if not line.unended), "")
-    added = [old[0].replace(text=text, ending=ending, unended=False) for text in new]
-    if added and old[-1].unended:
-        added[-1] = added[-1].replace(ending="", unended=True)
-    start, around = (before or old)[0].number, len(before) + len(after)
-    names = [_patch_name(f"{side}/{place.file.path}") for side in "ab"]
-    head = f"--- {names[0]}\n+++ {names[1]}\n"
-    head += f"@@ -{start},{around + len(old)} +{start if around + len(new) else 0},{around + len(new)} @@\n"
-    for sign, lines in ((" ", before), ("-", old), ("+", added), (" ", after)):
-        for line in lines:
-            note = "\\ No newline at end of file\n" if line.unended else ""
-            head += f"{sign}{line.text}{line.ending}\n{note}"
-    return mask(head)
-
-
-def _patch_name(name: str) -> str:
-    """A file's name as a patch spells it: in quotes where it holds what would end it."""
-    signs = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-    if not any(sign in name for sign in signs):
-        return name + ("\t" if " " in name else "")
-    return '"' + "".join(signs.get(sign, sign) for sign in name) + '"'

@@ -6,20 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-from codelet.errors import UsageError
-from codelet.record import Record
-from codelet.review.findings import REPORT_VERSION, Finding, Gate, HunkCoverage, Report, SetAside
-from codelet.usage import Usage
+import msgspec
 
-_LISTS: dict[str, type[Record]] = {"findings": Finding, "aside": SetAside, "hunks": HunkCoverage}
-_PARTS: dict[str, type[Record]] = {"gate": Gate, "usage": Usage}
-_TUPLES = ("before", "after")
+from codelet.errors import UsageError
+from codelet.review.findings import REPORT_VERSION, Report
+from codelet.usage import Usage
 
 
 def report_document(report: Report) -> dict[str, Any]:
     """The report as an object; `outcome`, `states`, `coverage` and `set_aside` are counted from the rest."""
+    document = msgspec.to_builtins(report, enc_hook=lambda usage: {name: getattr(usage, name) for name in Usage.fields})
     return {
-        **{name: _plain(getattr(report, name)) for name in report.fields},
+        **document,
+        "aside": [{**each, "line": each["line"] or None} for each in document["aside"]],
         "outcome": report.outcome,
         "states": report.states,
         "coverage": None if report.coverage is None else round(report.coverage, 2),
@@ -47,26 +46,12 @@ def report_from(document: object, source: str) -> Report:
     """The report in a document. Raises UsageError that begins with `source` for anything else."""
     if not isinstance(document, dict) or document.get("version") != REPORT_VERSION:
         raise UsageError(f"{source}: is not a report of a review of version {REPORT_VERSION}")
-    fields = {name: value for name, value in document.items() if name in Report.fields}
     try:
-        for name, kind in _LISTS.items():
-            fields[name] = tuple(_record(kind, each) for each in fields.get(name, ()))
-        for name, part in _PARTS.items():
-            if fields.get(name) is not None:
-                fields[name] = _record(part, fields[name])
-        fields["fallbacks"] = tuple(fields.get("fallbacks", ()))
-        return Report(**fields)
-    except (TypeError, ValueError, AttributeError) as error:
+        aside = [{**each, "line": each.get("line") or 0} for each in document.get("aside", ())]
+        return msgspec.convert({**document, "aside": aside}, Report, dec_hook=_usage)
+    except (msgspec.ValidationError, TypeError, AttributeError) as error:
         raise UsageError(f"{source}: is not a report of a review: {error}") from None
 
 
-def _plain(value: object) -> Any:
-    if isinstance(value, Record):
-        return {name: _plain(getattr(value, name)) for name in value.fields}
-    return [_plain(each) for each in value] if isinstance(value, tuple) else value
-
-
-def _record(kind: type[Record], fields: dict[str, Any]) -> Any:
-    """A record of what a newer version may have added to: names that are not known are passed over."""
-    known = {name: value for name, value in fields.items() if name in kind.fields}
-    return kind(**{name: tuple(value) if name in _TUPLES else value for name, value in known.items()})
+def _usage(kind: type, value: Any) -> Any:
+    return kind(**{name: number for name, number in value.items() if name in Usage.fields})

@@ -128,17 +128,13 @@ before: Set it to true to search the files before the change."""
 AFTER = "after the change"
 PERHAPS_AFTER = "in the checkout, which may or may not contain the change"
 NO_BEFORE = "the files before the change are not available"
-NO_PATH = "[There is no file {path} here, so nothing was searched. Check path and glob.]"
+NO_PATH = "there is no file {path} here, so nothing was searched; check path and glob"
 
 NOT_THERE = "there is no {path} here"
 NOT_SHOWN = "{path} is not shown: its name says that it holds secrets"
 NOT_TEXT = "{path} is a binary file of {size} bytes; it is not shown as text"
 GREP_FAILED = "git could not search: {why}"
-NO_HIT = "No line matches."
-NOT_SEARCHED = "[{count} files were not searched: their names say that they hold secrets.]"
-MORE_HITS = "[More lines match. Use a narrower pattern or path.]"
 MORE_LINES = "[Lines {first} to {last} of {total}. Continue with offset={next}.]"
-LINK = "(a symbolic link to)"
 
 FIX = """\
 A review of the change found this bug in {path}, line {line}: {title}

@@ -5,63 +5,52 @@ The change cannot set rules: REVIEW.md and the instruction files are read at the
 
 from __future__ import annotations
 
-import asyncio
-import os
+import posixpath
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from codelet.errors import UsageError
 from codelet.review import review_prompt
-from codelet.system.git import run_git
+from codelet.review.commit_files import CommitFiles
 from codelet.system.text import with_codes
 
-REVIEW_FILE = "REVIEW.md"
-INSTRUCTION_FILES = ("CLAUDE.md", "AGENTS.md")
+_RULES = "REVIEW.md"
+_INSTRUCTIONS = ("CLAUDE.md", "AGENTS.md")
 """The first existing one counts, as in a session."""
-RULE_FILES = (REVIEW_FILE, *INSTRUCTION_FILES)
-
 _LONGEST = 24_000
-_MOST_NAMES = 16 << 20
-_MOST_NESTED = 40
+_MOST_TEXTS = 40
+
+ProjectRules = tuple[tuple[str, str], ...]
+"""Texts for the model, each with the folder that it holds for; "." is the whole repository."""
 
 
-async def system_prompt(folder: Path, commit: str | None, rules_file: Path | None) -> str:
-    """The system prompt: the same bytes in every request of a review.
+async def rules_of(commit: CommitFiles, paths: Iterable[str]) -> ProjectRules:
+    """The rules of a commit for changed files: those of the repository and of the folders that the files are in."""
+    names = await commit.names()
+    folders = {parent.as_posix() for path in paths for parent in PurePosixPath(path).parents} - {"."}
+    found: list[tuple[str, str]] = []
+    for folder in (".", *sorted(folders)):
+        paths_there = [posixpath.normpath(f"{folder}/{name}") for name in (*_INSTRUCTIONS, _RULES)]
+        there = [path for path in paths_there if path in names]
+        for path in there[:1] + [path for path in there[1:] if path.endswith(_RULES)]:
+            text = (await commit.blob(path) or b"").decode("utf-8", "replace").removeprefix("\ufeff")
+            where = "" if folder == "." else f", for files below {folder}/"
+            if text.strip():
+                found.append((folder, _rules_text(f"{path} at the base of the change{where}", text)))
+    return tuple(found[:_MOST_TEXTS])
 
-    `commit` is the id at which the project's own rules are read, None for none. Raises UsageError for a file that
-    cannot be read.
-    """
-    texts = [] if commit is None else await asyncio.gather(*(_blob(folder, commit, name) for name in RULE_FILES))
-    found = dict(zip(RULE_FILES, texts, strict=False))
-    instructions = next((name for name in INSTRUCTION_FILES if found.get(name)), None)
-    given = [(f"{name} at the base of the change", found.get(name)) for name in (instructions, REVIEW_FILE) if name]
+
+def system_prompt(rules: ProjectRules, rules_file: Path | None) -> str:
+    """The system prompt: the same bytes in every request of a review. Raises UsageError for an unreadable file."""
+    texts = [text for folder, text in rules if folder == "."]
     if rules_file is not None:
         try:
-            given.append(("the user", rules_file.read_text(encoding="utf-8")))
+            texts.append(_rules_text("the user", rules_file.read_text(encoding="utf-8")))
         except OSError as error:
             raise UsageError(f"--rules {rules_file}: {error.strerror}") from None
         except ValueError:
             raise UsageError(f"--rules {rules_file}: is not UTF-8 text") from None
-    return "\n\n".join([review_prompt.SYSTEM, *(_rules_text(source, text) for source, text in given if text)])
-
-
-async def nested_rules(folder: Path, commit: str | None, paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """The rules of a commit in the folders of changed files: each folder with its text for the model."""
-    if commit is None:
-        return ()
-    parents = {parent.as_posix() for path in paths for parent in PurePosixPath(path).parents} - {".", "/"}
-    listed = await run_git(folder, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, limit=_MOST_NAMES)
-    if listed is None or listed.exit_code != 0 or not parents:
-        return ()
-    found: list[tuple[str, str]] = []
-    for name in map(PurePosixPath, os.fsdecode(listed.stdout).split("\0")):
-        place = name.parent.as_posix()
-        if place not in parents or name.name not in RULE_FILES or len(found) == _MOST_NESTED:
-            continue
-        if text := await _blob(folder, commit, name.as_posix()):
-            source = f"{name.as_posix()} at the base of the change, for files below {place}/"
-            found.append((place, _rules_text(source, text)))
-    return tuple(found)
+    return "\n\n".join([review_prompt.SYSTEM, *texts])
 
 
 def _rules_text(source: str, text: str) -> str:
@@ -70,12 +59,3 @@ def _rules_text(source: str, text: str) -> str:
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}\n{review_prompt.RULES_CUT}"
     return review_prompt.RULES.format(source=source, text=text)
-
-
-async def _blob(folder: Path, commit: str, name: str) -> str | None:
-    answer = await run_git(folder, "cat-file", "blob", f"{commit}:{name}", limit=4 * _LONGEST)
-    if answer is not None and answer.broken_off:
-        raise UsageError(f"{name} of {commit[:12]} cannot be read: {answer.broken_off}")
-    if answer is None or (answer.exit_code != 0 and answer.complete):
-        return None
-    return answer.stdout.decode("utf-8", "replace").removeprefix("\ufeff")

@@ -14,29 +14,36 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from codelet.errors import EXIT_DONE, EXIT_PROVIDER, CodeletError, LimitReached
 from codelet.loop.beside.spending import Spending
 from codelet.record import Record
-from codelet.review.conclude import concluded, duplicate, joined, passing, set_aside, why_below
-from codelet.review.findings import Finding, Gate, HunkCoverage, Report, SetAside, order, weight
+from codelet.review.findings import (
+    Finding,
+    Gate,
+    HunkCoverage,
+    Report,
+    concluded,
+    duplicate,
+    joined,
+    order,
+    passing,
+    weight,
+)
 from codelet.review.model_answers import (
     CLOSING,
     FINDINGS,
     VERDICTS,
-    Claim,
-    Claims,
     SecondLook,
     claims_in,
     closing_in,
-    severity_in,
     verdicts_in,
 )
 from codelet.review.packing import DiffChunk, Piece, ReviewPlan, delimited, ended, outline_of
-from codelet.review.placing import placed, without_place
+from codelet.review.placing import placed
 from codelet.review.repeats import Repeats
 from codelet.review.review_prompt import ASK, CLOSE, COMMITS, CONFIRM, DESCRIPTION, KNOWN, NOWHERE, OUTLINE, TASK
 from codelet.review.reviewed_change import ReviewedChange
 from codelet.review.reviewer import Reviewer, Unanswered
 from codelet.review.rule_list import CATEGORIES, RULES
 from codelet.safety.secrets import mask
-from codelet.system.text import clean, one_line, valid_unicode, with_codes
+from codelet.system.text import clean, one_line, with_codes
 from codelet.usage import Usage
 
 _LONGEST_MESSAGES, _LONGEST_DESCRIPTION, _LONGEST_KNOWN = 2_000, 4_000, 4_000
@@ -46,7 +53,6 @@ _MOST_AT_ONCE = 40
 """Findings that one request confirms, unless `max_findings` asks for fewer."""
 _NOT_REVIEWED = "the review ended before this was reviewed"
 _NOT_CONFIRMED = "the review ended before this was confirmed"
-_UNREADABLE = "the model's finding cannot be read"
 _TASK = ASK.format(categories="|".join(CATEGORIES), rules=", ".join(RULES))
 
 
@@ -64,7 +70,7 @@ class ReviewOptions(Record, kw_only=True):
     repeats: Repeats
 
 
-class ReviewStep(Record, kw_only=True):
+class ReviewStep(Record):
     """The progress of a review: `done` of `total` questions of a phase; `left` are the seconds it may still take."""
 
     phase: str
@@ -95,15 +101,15 @@ class ReviewRun:
         self._open = open_reviewer
         self._model = model
         self._begun = time.monotonic()
+        self._deadline: float | None = None
         self._reviewers: dict[int, Reviewer] = {}
         self._steps: asyncio.Queue[ReviewStep | None] = asyncio.Queue()
         self._failed: dict[int, str] = {}
         self._answered: set[int] = set()
-        self._aside: list[SetAside] = []
+        self._aside: list[Finding] = []
         self._settled: list[Finding] = []
         self._open_findings: dict[int, list[Finding]] = {}
         self._summary = ""
-        self._is_reviewed = False
         self._head = (
             OUTLINE.format(outline=delimited("outline", outline_of(change.files)))
             + _data(DESCRIPTION, "description", change.description, _LONGEST_DESCRIPTION)
@@ -137,7 +143,7 @@ class ReviewRun:
         elif self._failed and not self._answered:
             status, why = EXIT_PROVIDER, next(iter(self._failed.values()))
         open_ones = [finding for findings in self._open_findings.values() for finding in findings]
-        unsettled = [set_aside(finding, "unconfirmed", _NOT_CONFIRMED) for finding in open_ones]
+        unsettled = [finding.set_aside("unconfirmed", _NOT_CONFIRMED) for finding in open_ones]
         usage, asked = self._spending.usage, self._spending.requests > 0
         report = Report(
             subject=self._change.subject,
@@ -164,35 +170,34 @@ class ReviewRun:
     async def _work(self) -> None:
         limit = self._options.timeout
         left = None if limit is None else max(0.1, limit - self._options.elapsed)
-        deadline = None if left is None else time.monotonic() + left
+        self._deadline = None if left is None else time.monotonic() + left
+        is_reviewed = False
         try:
             async with asyncio.timeout(left) as timer:
-                await self._review_all(deadline)
-                self._is_reviewed = True
+                await self._review_all()
+                is_reviewed = True
                 if self._options.verify and len(self._settled) > 1:
-                    await self._close(await self._reviewer(0, deadline))
-        except _HopelessError:
-            pass  # the report says of every chunk why
+                    await self._close(await self._reviewer(0))
         except TimeoutError:
             if not timer.expired():
                 raise
-            if self._is_reviewed:
-                return  # only the paragraph is missing
-            raise LimitReached(f"the time limit of {limit:g} s is reached (--timeout)") from None
+            if not is_reviewed:  # else only the paragraph is missing
+                raise LimitReached(f"the time limit of {limit:g} s is reached (--timeout)") from None
 
-    async def _review_all(self, deadline: float | None) -> None:
+    async def _review_all(self) -> None:
         """Review the chunks, up to `jobs` at a time. The first exception ends the others."""
-        waiting = iter(self._plan.chunks)
+        waiting = list(reversed(self._plan.chunks))
         begun, done = time.monotonic(), 0
         total = len(self._plan.chunks)
         if total:
-            self._report_progress("review", 0, total, None)
+            self._report_progress("review", 0, total)
 
         async def work(place: int) -> None:
             nonlocal done
-            reviewer = await self._reviewer(place, deadline)
-            for chunk in waiting:
-                await self._review(reviewer, chunk)
+            reviewer = await self._reviewer(place)
+            while waiting:
+                if not await self._review(reviewer, waiting.pop()):
+                    waiting.clear()
                 done += 1
                 self._report_progress("review", done, total, (time.monotonic() - begun) / done * (total - done))
 
@@ -203,23 +208,21 @@ class ReviewRun:
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
 
-    async def _reviewer(self, place: int, deadline: float | None) -> Reviewer:
+    async def _reviewer(self, place: int) -> Reviewer:
         """The session with that number, opened when it is first used."""
         if place not in self._reviewers:
             self._reviewers[place] = await self._open()
-            self._reviewers[place].deadline = deadline
+            self._reviewers[place].deadline = self._deadline
         return self._reviewers[place]
 
-    def _report_progress(self, phase: str, done: int, total: int, left: float | None) -> None:
+    def _report_progress(self, phase: str, done: int, total: int, left: float | None = None) -> None:
         findings = len(self._settled) + sum(map(len, self._open_findings.values()))
-        usage = self._spending.usage
-        step = ReviewStep(phase=phase, done=done, total=total, findings=findings, usage=usage, left=left)
-        self._steps.put_nowait(step)
+        self._steps.put_nowait(ReviewStep(phase, done, total, findings, self._spending.usage, left))
 
-    async def _review(self, reviewer: Reviewer, chunk: DiffChunk) -> None:
-        """Ask about a chunk, place what is found, and have it confirmed."""
+    async def _review(self, reviewer: Reviewer, chunk: DiffChunk) -> bool:
+        """Ask about a chunk, place its findings and have them confirmed; False if no other one will be answered."""
         paths = {piece.file.path for piece in chunk.pieces}
-        rules = [text for place, text in self._change.nested_rules if any(p.startswith(f"{place}/") for p in paths)]
+        rules = [text for folder, text in self._change.rules if any(path.startswith(f"{folder}/") for path in paths)]
         known = "\n".join(self._options.repeats.titles(paths))
         shown = self._head + delimited("diff", chunk.text())
         shown += _data(KNOWN, "findings", known, _LONGEST_KNOWN) + "".join(f"\n\n{text}" for text in rules) + TASK
@@ -227,54 +230,42 @@ class ReviewRun:
             claims = await reviewer.ask(shown + _TASK, claims_in, FINDINGS)
         except Unanswered as error:
             self._failed[chunk.number] = _in_words(error)
-            if error.fatal and not self._answered:
-                raise _HopelessError from None
-            return
-        findings = self._placed(claims)
-        self._open_findings[chunk.number] = findings
+            return not error.fatal or bool(self._answered)
         self._answered.add(chunk.number)
-        nowhere = [claim for claim in claims.read if placed(claim, self._change.files) is None]
-        if nowhere:
-            findings += await self._placed_again(reviewer, claims.read, nowhere)
-        findings = self._open_findings[chunk.number] = self._sifted(findings)
+        self._aside += [each for each in claims if each.kind is not None]
+        findings, lost = self._placed(claims)
+        self._open_findings[chunk.number] = findings
+        if lost:
+            findings += await self._placed_again(reviewer, claims, lost)
+        self._open_findings[chunk.number] = self._sifted(findings)
         if self._options.verify:
             await self._confirm_all(reviewer, chunk.number, shown)
         else:
             self._settled += self._open_findings.pop(chunk.number)
+        return True
 
-    def _placed(self, claims: Claims) -> list[Finding]:
-        """The findings with a place; unreadable ones and those over the limit are set aside."""
-        self._aside += [_unreadable(text) for text in claims.unread]
-        for claim in claims.surplus:
-            finding = placed(claim, self._change.files)
-            why = "over the number of findings that an answer may have"
-            self._aside.append(self._without_place(claim) if finding is None else set_aside(finding, "surplus", why))
-        found = (placed(claim, self._change.files) for claim in claims.read)
-        return [finding for finding in found if finding is not None]
+    def _placed(self, claims: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+        """The findings with a place, and those over the thresholds that have none."""
+        found = [placed(each, self._change.files) for each in claims if each.kind is None]
+        lost, below = passing([each for each in found if each.kind is not None], self._options.gate)
+        self._aside += below
+        return [each for each in found if each.kind is None], lost
 
-    def _without_place(self, claim: Claim) -> SetAside:
-        aside = without_place(claim, self._change.files)
-        below = why_below(aside, claim.confidence, self._options.gate)
-        return aside if below is None else aside.replace(kind="below", why=below)
-
-    async def _placed_again(self, reviewer: Reviewer, claims: Sequence[Claim], nowhere: list[Claim]) -> list[Finding]:
+    async def _placed_again(
+        self, reviewer: Reviewer, claims: Sequence[Finding], lost: Sequence[Finding]
+    ) -> list[Finding]:
         """Ask once more for quotes that are in the change. Findings without a place then are set aside."""
-        question = NOWHERE.format(findings=_listed(nowhere, "title", "path", "line", "quote"))
-        open_ones = [self._without_place(claim) for claim in nowhere]
-        self._aside += open_ones
+        question = NOWHERE.format(findings=_listed(lost, "title", "path", "quote"))
+        self._aside += lost  # until there is an answer
         try:
             again = await reviewer.go_on(question, claims_in, FINDINGS)
         except Unanswered:
             return []
-        found = [placed(claim, self._change.files) for claim in again.read if claim not in claims]
-        findings = [finding for finding in found if finding is not None]
-        # A finding with a place now replaces the one with its title; if all have a place, the next one.
-        for finding in sorted(findings, key=lambda each: each.title not in {one.title for one in open_ones}):
-            same = next((one for one in open_ones if one.title == finding.title), None)
-            gone = same or (open_ones[0] if open_ones and len(findings) == len(nowhere) else None)
-            if gone is not None:
-                open_ones.remove(gone)
-                self._aside.remove(gone)
+        findings, _ = self._placed([claim for claim in again if claim not in claims])
+        titles = {finding.title for finding in findings}
+        for each in lost:
+            if each.title in titles or len(findings) >= len(lost):
+                self._aside.remove(each)
         return findings
 
     def _sifted(self, findings: Sequence[Finding]) -> list[Finding]:
@@ -288,21 +279,17 @@ class ReviewRun:
 
     async def _confirm_all(self, reviewer: Reviewer, chunk: int, shown: str) -> None:
         """Confirm the findings of a chunk, the gravest first, until the limit is reached."""
-        waiting = self._open_findings[chunk]
-        most = self._options.gate.max_findings
-        at_once = min(_MOST_AT_ONCE, 2 * most) if most is not None else _MOST_AT_ONCE
-        confirmed = 0
-        while waiting:
-            if most is not None and confirmed >= most:
-                self._aside += [set_aside(each, "surplus", f"over the {most} findings asked for") for each in waiting]
-                break
-            some = waiting[:at_once]
-            confirmed += await self._confirm(reviewer, some, shown)
+        waiting, before = self._open_findings[chunk], len(self._settled)
+        most = self._options.gate.max_findings or len(waiting)
+        while waiting and len(self._settled) - before < most:
+            some = waiting[: min(_MOST_AT_ONCE, 2 * most)]
+            await self._confirm(reviewer, some, shown)
             del waiting[: len(some)]
+        self._aside += [each.set_aside("surplus", f"over the {most} findings asked for") for each in waiting]
         del self._open_findings[chunk]
 
-    async def _confirm(self, reviewer: Reviewer, findings: Sequence[Finding], shown: str) -> int:
-        """Check findings again; return how many hold."""
+    async def _confirm(self, reviewer: Reviewer, findings: Sequence[Finding], shown: str) -> None:
+        """Check findings again: one that holds is reported, unless it repeats a graver one or is below the gate."""
         names = ("title", "explanation", "severity", "path", "line", "quote", "removed")
         question = shown + CONFIRM.format(findings=_listed(findings, "n", *names))
         verdicts: dict[int, SecondLook] = {}
@@ -311,36 +298,29 @@ class ReviewRun:
             verdicts = await reviewer.ask(question, lambda answer: verdicts_in(answer, len(findings)), VERDICTS)
         except Unanswered as error:
             why = _in_words(error)
-        before = len(self._settled)
-        holding = {number: findings[number - 1] for number, verdict in verdicts.items() if verdict.holds}
         for number, finding in enumerate(findings, 1):
             verdict = verdicts.get(number)
             if verdict is None:
-                self._aside.append(set_aside(finding, "unconfirmed", why))
-            elif not verdict.holds:
+                self._aside.append(finding.set_aside("unconfirmed", why))
+                continue
+            if not verdict.holds:
                 reason = one_line(verdict.why, _LONGEST_WHY) or "the second look gave no reason"
-                self._aside.append(set_aside(finding, "refuted", reason))
-            else:
-                earlier = verdict.same_as is not None and verdict.same_as < number
-                self._settle(finding, verdict, holding.get(verdict.same_as or 0) if earlier else None)
-        return len(self._settled) - before
-
-    def _settle(self, finding: Finding, verdict: SecondLook, twin: Finding | None) -> None:
-        """Report a finding that holds, unless it repeats a graver one or is below the thresholds."""
-        if twin is not None and finding.weight <= twin.weight:
-            self._aside.append(duplicate(finding, twin))
-            return
-        severity = verdict.severity or finding.severity
-        settled = finding.replace(verified=True, severity=min(severity, finding.severity, key=weight))
-        if (below := why_below(settled, settled.confidence, self._options.gate)) is not None:
-            self._aside.append(set_aside(settled, "below", below))
-        else:
-            self._settled.append(settled)
+                self._aside.append(finding.set_aside("refuted", reason))
+                continue
+            same = min(verdict.same_as or number, number)
+            is_twin = same < number and same in verdicts and verdicts[same].holds
+            if is_twin and finding.weight <= findings[same - 1].weight:
+                self._aside.append(duplicate(finding, findings[same - 1]))
+                continue
+            severity = min(verdict.severity or finding.severity, finding.severity, key=weight)
+            kept, below = passing([finding.replace(verified=True, severity=severity)], self._options.gate)
+            self._settled += kept
+            self._aside += below
 
     async def _close(self, reviewer: Reviewer) -> None:
         """Send a last, cheap request about all findings to join duplicates, rank the rest and sum up."""
         findings = sorted(self._settled, key=order)
-        self._report_progress("summary", 0, 1, None)
+        self._report_progress("summary", 0, 1)
         listed = _listed(findings, "n", "title", "severity", "category", "path", "line")
         question = self._head + TASK + CLOSE.format(findings=listed)
         try:
@@ -377,14 +357,8 @@ class ReviewRun:
         return tuple(hunks)
 
 
-class _HopelessError(Exception):
-    """No question of this review will be answered."""
-
-
 def _in_words(error: Exception) -> str:
     """The message on one clean line without secrets: servers write a part of it."""
-    from codelet.safety.secrets import mask
-
     return one_line(mask(str(error)), _LONGEST_WHY)
 
 
@@ -394,26 +368,7 @@ def _data(form: str, name: str, words: str, most: int) -> str:
     return form.format(**{name: delimited(name, text[:most] + "…" * (len(text) > most))}) if text else ""
 
 
-def _unreadable(text: str) -> SetAside:
-    """The entry for an unreadable finding: with its severity if there is one, else high."""
-    try:
-        entry = json.loads(text)
-    except (ValueError, RecursionError):
-        entry = None
-    severity = severity_in(entry.get("severity")) if isinstance(entry, dict) else None
-    shown = clean(mask(valid_unicode(text), patterns=True))
-    return SetAside(
-        kind="malformed",
-        why=_UNREADABLE,
-        rule="other",
-        title=f"Unreadable: {one_line(shown, 120)}",
-        severity=severity or "high",
-        path="",
-        explanation=shown[:_LONGEST_SUMMARY],
-    )
-
-
-def _listed(findings: Sequence[Finding | Claim], *names: str) -> str:
+def _listed(findings: Sequence[Finding], *names: str) -> str:
     """Findings as data for the model: these of their fields, and `n`, their number."""
     rows = [
         {name: number if name == "n" else getattr(each, name) for name in names if getattr(each, name, number) != ""}

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from codelet.errors import UsageError
 from codelet.record import Record
+from codelet.review.commit_files import ChangeSide, CommitFiles, holds_change
 from codelet.review.diff import FileDiff, Hunk, name_of_bytes, parse_diff, unread_file
-from codelet.review.left_out import vendored_folder, why_left_out
-from codelet.system.git import GitAnswer, run_git
+from codelet.review.left_out import vendored_folder
+from codelet.review.review_rules import ProjectRules, rules_of
+from codelet.system.git import run_git
 
 if TYPE_CHECKING:
     from codelet.system.git.revisions import CommitPair
@@ -30,12 +30,12 @@ Kind = Literal["branch", "commits", "staged", "uncommitted", "diff"]
 _DIFF = (
     *("--no-color", "--full-index", "--find-renames", "--unified=3", "--inter-hunk-context=10", "--no-relative"),
     *("--src-prefix=a/", "--dst-prefix=b/", "--diff-algorithm=histogram"),
+    # Attributes and a single NUL make a file binary to git, and both come with the change: `left_out` decides on it.
+    "--text",
+    # A submodule is one line, its commit: git does not look into its files.
+    "--ignore-submodules=dirty",
 )
-_SUBMODULES = "--ignore-submodules=dirty"
-"""A submodule is one line, its commit: git reads its commit, and does not look into its files."""
-_LARGEST = 2 << 30
-_LARGEST_AS_TEXT = 64 << 20
-_ESCAPED = re.compile(rb"\\x([89a-f][0-9a-f])")
+_LARGEST = 1 << 30
 _PATIENCE = 600.0
 _PIECE = 1 << 20
 _MESSAGES = ("-n", "20", "--no-decorate", "--no-color", "--format=%s%n%n%b")
@@ -59,10 +59,9 @@ class ReviewedChange(Record, kw_only=True):
     """A change and its commits. `subject` describes it.
 
     `base` and `head` are ids of commits, or None. `whole_base` is the base of all of it if an
-    earlier review covered what came before `base`. Rules are read at `rules_at`. `reads_at` is the commit whose files
-    the model may read; `holds_change` says whether they are those after the change (True), before it (False), or
-    neither for sure (None). `messages` are the commits' own words, `description` the author's. `nested_rules` are
-    folders with their own rules.
+    earlier review covered what came before `base`. `reads_at` is the commit whose files the model may read;
+    `holds_change` says whether they are those after the change (True), before it (False), or neither for sure (None).
+    `messages` are the commits' own words, `description` the author's.
     """
 
     subject: str
@@ -70,16 +69,15 @@ class ReviewedChange(Record, kw_only=True):
     base: str | None = None
     head: str | None = None
     whole_base: str | None = None
-    rules_at: str | None = None
+    rules: ProjectRules = ()
     reads_at: str | None = None
     holds_change: bool | None = True
     messages: str = ""
     description: str = ""
-    nested_rules: tuple[tuple[str, str], ...] = ()
 
     def tools(self, folder: Path) -> tuple[Tool, ...]:
         """The tools that read both sides; none without a repository."""
-        from codelet.review.commit_tools import ChangeSide, tools_for
+        from codelet.review.commit_tools import tools_for
         from codelet.system.git.revisions import EMPTY_TREE
 
         if self.reads_at is None:
@@ -100,8 +98,6 @@ async def change_from_diff(pieces: Iterable[bytes], folder: Path, name: str, bas
 
     Raises UsageError for what is no diff, for an empty one, and for a name without a commit.
     """
-    from codelet.review.commit_tools import holds_change
-    from codelet.review.review_rules import nested_rules
     from codelet.system.git.revisions import pair_of
 
     files = tuple(parse_diff(pieces))
@@ -113,16 +109,14 @@ async def change_from_diff(pieces: Iterable[bytes], folder: Path, name: str, bas
         subject=f"the diff {name}",
         files=files,
         base=rules_at or head,
-        rules_at=rules_at,
+        rules=await _rules(folder, rules_at, files),
         reads_at=head,
         holds_change=await holds_change(folder, head, files) if head is not None else None,
-        nested_rules=await nested_rules(folder, rules_at, [file.path for file in files]),
     )
 
 
 async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
     """The change between commits, or in the working tree. Raises UsageError for unknown names."""
-    from codelet.review.review_rules import nested_rules
     from codelet.system.git.revisions import (
         EMPTY_TREE,
         check_repository,
@@ -158,11 +152,14 @@ async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
         base=start,
         head=pair.head,
         whole_base=pair.base if start != pair.base else None,
-        rules_at=rules_at,
+        rules=await _rules(folder, rules_at, files),
         reads_at=pair.head,
         messages=log.stdout.decode("utf-8", "replace").strip() if log is not None and log.exit_code == 0 else "",
-        nested_rules=await nested_rules(folder, rules_at, [file.path for file in files]),
     )
+
+
+async def _rules(folder: Path, commit: str | None, files: Iterable[FileDiff]) -> ProjectRules:
+    return () if commit is None else await rules_of(CommitFiles(folder, commit), [file.path for file in files])
 
 
 async def _since(folder: Path, name: str, pair: CommitPair) -> str:
@@ -196,7 +193,8 @@ async def _of_work_tree(wanted: Wanted, folder: Path) -> ReviewedChange:
         files = await _files(folder, wanted.paths, head)
         files += await new_files(folder, wanted.paths)
         subject = "what is not committed"
-    return ReviewedChange(subject=subject, files=files, base=head, rules_at=head, reads_at=head, holds_change=False)
+    rules = await _rules(folder, head, files)
+    return ReviewedChange(subject=subject, files=files, base=head, rules=rules, reads_at=head, holds_change=False)
 
 
 async def _head(folder: Path) -> str | None:
@@ -213,81 +211,25 @@ async def _head(folder: Path) -> str | None:
 
 
 async def _files(folder: Path, paths: tuple[str, ...], *what: str) -> tuple[FileDiff, ...]:
-    """The files of a diff that git makes. What git calls binary is read as text, too: `left_out` decides on it.
-
-    Git goes by attributes and by a single NUL, and both come with the change: they must take no file out of the review.
-    """
-    files = _parsed(await _diff(folder, paths, *what))
-    doubtful = [file for file in files if file.binary and not file.submodule]
-    as_text = await _as_text(folder, doubtful, *what) if doubtful else {}
-    return tuple(as_text.get(file.path, file) for file in files)
-
-
-async def _as_text(folder: Path, files: list[FileDiff], *what: str) -> dict[str, FileDiff]:
-    """The files by path, read as text: one by one if they are too large together."""
-    try:
-        answer = await _diff(folder, _names(files), "--text", *what, limit=_LARGEST_AS_TEXT)
-        found = {file.path: file for file in _parsed(answer)}
-    except UsageError:
-        found = {}
-    numbers = Counter(file.path for file in files)
-    read = {}
-    for file in files:
-        if numbers[file.path] > 1:  # names with other bytes can look the same
-            read[file.path] = unread_file(file, "two files have a name that looks like this")
-        else:
-            read[file.path] = found.get(file.path) or await _alone(folder, file, *what)
-    return read
-
-
-async def _alone(folder: Path, file: FileDiff, *what: str) -> FileDiff:
-    """A file read as text. A large file that begins like text counts as not reviewed, not as binary."""
-    words = (*_DIFF, _SUBMODULES, "--text", *what, "--", *_names([file]))
-    answer = await run_git(folder, "diff", *words, timeout=_PATIENCE, limit=_LARGEST_AS_TEXT)
-    if answer is None or (answer.complete and answer.exit_code != 0):
-        return unread_file(file, "git did not show it")
-    begun = answer if answer.complete else answer.replace(stdout=answer.stdout[:_PIECE])
-    shown = next((each for each in _parsed(begun) if each.path == file.path), None)
-    if shown is None:
-        return unread_file(file, "git did not show it")
-    if answer.complete:
-        return shown
-    why = answer.broken_off or f"it is larger than {_LARGEST_AS_TEXT >> 20} MiB"
-    return file if why_left_out(shown) is not None else unread_file(file, why)
-
-
-def _names(files: Iterable[FileDiff]) -> tuple[str, ...]:
-    r"""The path arguments of git for these files. A `\xe9` may be the byte or these four characters: both are named."""
-    names = [name for file in files for name in (file.old_path, file.path) if name]
-    raw = [_ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), name.encode("utf-8")) for name in names]
-    return tuple(f":(top,literal){name}" for name in dict.fromkeys((*names, *map(os.fsdecode, raw))))
+    """The files of a diff that git makes."""
+    answer = await run_git(folder, "diff", *_DIFF, *what, "--", *paths, timeout=_PATIENCE, limit=_LARGEST)
+    if answer is None:
+        raise UsageError("git made no diff: it was not run")
+    if answer.exit_code != 0 or not answer.complete:
+        why = answer.broken_off or (answer.stderr.splitlines()[-1] if answer.stderr else "it is larger than 1 GiB")
+        raise UsageError(f"git made no diff: {why}")
+    data = memoryview(answer.stdout)
+    return tuple(parse_diff(bytes(data[start : start + _PIECE]) for start in range(0, len(data), _PIECE)))
 
 
 async def _with_known_folders(folder: Path, files: tuple[FileDiff, ...], base: str | None) -> tuple[FileDiff, ...]:
     """The files, those marked whose folder of others' code is in the base already."""
     folders = {name for file in files if file.state != "changed" and (name := vendored_folder(file.path)) is not None}
-    known = set()
-    for name in folders if base is not None else ():
-        answer = await run_git(folder, "cat-file", "-t", f"{base}:{name}")
-        if answer is not None and answer.exit_code == 0:
-            known.add(name)
-    return tuple(file.replace(in_known_folder=True) if vendored_folder(file.path) in known else file for file in files)
-
-
-async def _diff(folder: Path, paths: tuple[str, ...], *what: str, limit: int = _LARGEST) -> GitAnswer:
-    words = (*_DIFF, _SUBMODULES, *what, "--", *paths)
-    answer = await run_git(folder, "diff", *words, timeout=_PATIENCE, limit=limit)
-    if answer is None:
-        raise UsageError("git made no diff: it was not run")
-    if answer.exit_code != 0 or not answer.complete:
-        why = answer.broken_off or (answer.stderr.splitlines()[-1] if answer.stderr else "it is too large")
-        raise UsageError(f"git made no diff: {why}")
-    return answer
-
-
-def _parsed(answer: GitAnswer) -> tuple[FileDiff, ...]:
-    data = memoryview(answer.stdout)
-    return tuple(parse_diff(bytes(data[start : start + _PIECE]) for start in range(0, len(data), _PIECE)))
+    if base is None or not folders:
+        return files
+    names = await CommitFiles(folder, base).names()
+    known = {name for name in folders if any(each.startswith(f"{name}/") for each in names)}
+    return tuple(file.replace(in_known_folder=vendored_folder(file.path) in known) for file in files)
 
 
 _LARGEST_NEW = 1 << 20
@@ -310,34 +252,28 @@ async def new_files(folder: Path, paths: tuple[str, ...]) -> tuple[FileDiff, ...
 
 
 def _added(root: bytes, name: bytes) -> FileDiff:
+    from codelet.safety.opener import open_named
     from codelet.safety.paths import why_unread
 
     file = FileDiff(path=name_of_bytes(name), state="added")
     if why_unread(file.path):
         return file.replace(unread="its name says that it holds secrets")
     try:
-        data = _content(os.path.join(root, name))
+        with os.fdopen(open_named(os.fsdecode(os.path.join(root, name)), os.O_RDONLY), "rb") as opened:
+            facts = os.fstat(opened.fileno())
+            if not stat.S_ISREG(facts.st_mode):
+                return file.replace(unread="it is no regular file")
+            if facts.st_size > _LARGEST_NEW:
+                return unread_file(file, f"it is larger than {_LARGEST_NEW >> 20} MiB")
+            data = opened.read(_LARGEST_NEW)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             return file.replace(unread="it is no regular file")
         return unread_file(file, f"it cannot be read: {error.strerror or error}")
-    if data is None:
-        return unread_file(file, f"it is larger than {_LARGEST_NEW >> 20} MiB")
     if not data:
         return file
     lines = data.removesuffix(b"\n").split(b"\n")
     body = b"\n".join(b"+" + line for line in lines)
     if not data.endswith(b"\n"):
         body += b"\n\\ No newline at end of file"
-    hunk = Hunk(new_start=1, new_lines=len(lines), body=body, added=len(lines))
-    return file.replace(hunks=(hunk,))
-
-
-def _content(place: bytes) -> bytes | None:
-    """The bytes of a regular file; None if it is too large."""
-    descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            raise OSError(errno.ENXIO, "no regular file")
-        return file.read(_LARGEST_NEW) if facts.st_size <= _LARGEST_NEW else None
+    return file.replace(hunks=(Hunk(new_start=1, new_lines=len(lines), body=body, added=len(lines)),))

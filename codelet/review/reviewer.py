@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from codelet import events
@@ -75,22 +74,27 @@ class Reviewer:
         After BadAnswer the model is asked once more with the problem. Waits for a busy server. Raises Unanswered, and
         LimitReached if a limit of the run is passed.
         """
-        begun = time.monotonic()
+        end = time.monotonic() + _PATIENCE if self.deadline is None else self.deadline
         first: ProviderError | None = None
-        for attempt in count(1):
+        attempt = 0
+        while True:
+            attempt += 1
             self._session.clear()
             try:
                 return await self._answer(question, read, schema)
             except ProviderError as error:
-                first = first or error
-                fatal = first.status in _FINAL or error.status in _FINAL
-                pause = self._pause(begun, attempt, is_busy=first.status in _BUSY)
                 if error.overflow:
                     raise Unanswered(_TOO_LARGE) from None
-                if fatal or pause is None:
+                first = first or error  # while the server is left alone, further errors only say that
+                fatal = first.status in _FINAL or error.status in _FINAL
+                closed_for = max((each.wait for each in self._session.models.circuits()), default=0.0)
+                pause, is_last = 0.0, attempt >= _ATTEMPTS or closed_for > 0
+                if first.status in _BUSY:
+                    pause = max(closed_for, min(2.0**attempt, _LONGEST_PAUSE))
+                    is_last = time.monotonic() + pause >= end
+                if fatal or is_last:
                     raise Unanswered(str(first), fatal=fatal) from None
-                await asyncio.sleep(pause)
-        raise AssertionError("the last attempt returns or raises")
+            await asyncio.sleep(pause)
 
     async def go_on(self, text: str, read: Callable[[str], Answered], schema: dict[str, Any]) -> Answered:
         """Ask a further question in the same conversation, once."""
@@ -103,15 +107,6 @@ class Reviewer:
         """End the session."""
         await self._session.close()
 
-    def _pause(self, begun: float, attempt: int, *, is_busy: bool) -> float | None:
-        """Seconds to wait before the next attempt, or None for no other. The first follows immediately if possible."""
-        closed_for = max((each.wait for each in self._session.models.circuits()), default=0.0)
-        if not is_busy:
-            return None if attempt >= _ATTEMPTS or closed_for else 0.0
-        pause = max(closed_for, min(2.0**attempt, _LONGEST_PAUSE))
-        end = begun + _PATIENCE if self.deadline is None else self.deadline
-        return pause if time.monotonic() + pause < end else None
-
     def _before_step(self) -> Sequence[str]:
         """Count the steps; withdraw the tools before the last one and tell the model to answer."""
         self._steps += 1
@@ -123,17 +118,14 @@ class Reviewer:
     async def _answer(self, question: str, read: Callable[[str], Answered], schema: dict[str, Any]) -> Answered:
         self._session.upkeep.schema = schema
         self._spending.bound(self._session)
+        salvaged: object = None
         try:
-            try:
-                return read(await self._turn(question))
-            except BadAnswer as problem:
-                first = problem
-            try:
-                return read(await self._turn(AGAIN.format(problem=first)))
-            except BadAnswer as problem:
-                if (salvaged := problem.salvaged or first.salvaged) is not None:
-                    return cast("Answered", salvaged)
-                raise Unanswered(f"the model's answer was not of the form asked for, twice: {problem}") from None
+            for _ in range(2):
+                try:
+                    return read(await self._turn(question))
+                except BadAnswer as problem:
+                    salvaged = problem.salvaged or salvaged
+                    why, question = str(problem), AGAIN.format(problem=problem)
         except SpendingLimit as reached:
             raise self._spending.limit_of_run(reached) from None
         except LimitReached as reached:
@@ -143,6 +135,9 @@ class Reviewer:
             raise
         except CodeletError as error:
             raise Unanswered(str(error)) from None
+        if salvaged is None:
+            raise Unanswered(f"the model's answer was not of the form asked for, twice: {why}")
+        return cast("Answered", salvaged)
 
     async def _turn(self, text: str) -> str:
         """One turn's last text."""
@@ -176,20 +171,17 @@ class ReviewSessions:
         self._session = session
         self._change = change
         self._provider = provider
-        self._system = ""
         self.spending = Spending(session.meter.limits, session.meter, TASK)
 
     async def open(self) -> Reviewer:
         """Open one more session. Raises UsageError if the rules or the model are not available."""
         folder, change = self._session.workspace, self._change
-        if not self._system:
-            self._system = await system_prompt(folder, change.rules_at, None)
         tools = change.tools(folder)
         session = open_beside(
             self._session,
             self._provider(),
             tools=(),
-            system=self._system,
+            system=system_prompt(change.rules, None),
             mode="read-only",
             most_steps=MOST_STEPS,
             bare=True,

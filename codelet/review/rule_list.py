@@ -1,7 +1,7 @@
 """The closed list of rules: what kinds of bugs a review names, with the CWE where one fits.
 
 A name that lasts is what a baseline, an ignore comment and a code scanning service know a finding by. A model picks one
-of these; what it writes otherwise is mapped to one if its words allow.
+of these.
 """
 
 from __future__ import annotations
@@ -62,34 +62,12 @@ RULES: dict[str, BugKind] = {
     "wrong-configuration": BugKind("correctness", 16, "A setting, build file or pipeline does not do what it should."),
     "other": BugKind("correctness", None, "A bug of another kind."),
 }
-_BY_CWE = {rule.cwe: name for name, rule in RULES.items() if rule.cwe is not None}
 CATEGORIES = tuple(dict.fromkeys(rule.category for rule in RULES.values()))
 
 _NOT_IN_NAME = re.compile(r"[^a-z0-9]+")
 _LONGEST = 60
-_CWE = re.compile(r"cwe[-_ ]?(\d+)", re.IGNORECASE)
-_SAME = {
-    "sqli": "sql-injection", "xss": "cross-site-scripting", "ssrf": "request-forgery", "csrf": "request-forgery",
-    "idor": "missing-authorization", "eval-injection": "code-injection", "shell-injection": "command-injection",
-    "directory-traversal": "path-traversal", "use-after-free": "memory-safety", "buffer-overflow": "memory-safety",
-    "double-free": "memory-safety", "double-unlock": "locking-error", "lost-wakeup": "race-condition",
-    "missed-wakeup": "race-condition", "toctou": "race-condition", "data-race": "race-condition",
-    "null-pointer": "null-dereference", "memory-leak": "resource-leak", "hardcoded-secret": "secret-exposure",
-    "prompt-injection": "reviewer-manipulation", "unhandled-rejection": "missing-await",
-}  # fmt: skip
-"""Other names that are in wide use for a rule of the list."""
 
 
 def rule_name(text: str) -> str:
     """A name in lower case with hyphens; `unnamed` if nothing is left."""
     return _NOT_IN_NAME.sub("-", text.lower()).strip("-")[:_LONGEST].strip("-") or "unnamed"
-
-
-def known_rule(text: str) -> str:
-    """The rule of the list that a model means; its own words as a name if the list has no such rule."""
-    name = rule_name(text)
-    if name in RULES:
-        return name
-    if (found := _CWE.search(text)) is not None and (rule := _BY_CWE.get(int(found[1]))) is not None:
-        return rule
-    return next((rule for part, rule in _SAME.items() if f"-{part}-" in f"-{name}-"), name)

@@ -1,6 +1,6 @@
 """The report's own arithmetic: coverage, counts, order."""
 
-from codelet.review.findings import Finding, HunkCoverage, Report, SetAside, Severity, order
+from codelet.review.findings import Finding, HunkCoverage, Report, Severity, order
 
 
 def finding(title: str, severity: Severity = "high", confidence: float = 0.9, line: int = 1) -> Finding:
@@ -31,7 +31,7 @@ def test_the_gravest_and_surest_come_first() -> None:
 
 
 def test_what_is_set_aside_is_counted_by_kind() -> None:
-    one = SetAside(kind="refuted", why="no", rule="r", title="t", severity="low", path="a")
+    one = Finding(kind="refuted", why="no", rule="r", title="t", severity="low", path="a")
     counted = Report(subject="x", aside=(one, one)).set_aside
     assert counted["refuted"] == 2
     assert counted["duplicate"] == 0

@@ -12,8 +12,7 @@ import pytest
 from codelet.errors import UsageError
 from codelet.review.diff import parse_diff
 from codelet.review.findings import Finding
-from codelet.review.repeats import without_ignored
-from codelet.review.repeats.baseline import Baseline, NewSides, fingerprinted, open_baseline, read_baseline
+from codelet.review.repeats import Baseline, NewSides, fingerprinted, open_baseline, read_baseline, without_ignored
 from tests.support import repo
 
 BEFORE = "import os\n\n\ndef first(order):\n    return order\n\n\ndef last(order):\n    return order\n"
@@ -194,10 +193,10 @@ def test_a_baseline_holds_no_code(work: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "wrong"),
     [
-        (b"nonsense", "not JSON"),
-        (b"[]", "list of findings"),
-        (b'{"version": 9, "findings": []}', "another version"),
-        (b'{"version": 1, "findings": [{}]}', "findings[0]: must have"),
+        (b"nonsense", "JSON is malformed"),
+        (b"[]", "is no baseline"),
+        (b'{"version": 9, "tool": "codelet review", "findings": []}', "another version"),
+        (b'{"version": 1, "tool": "codelet review", "findings": [{}]}', "`$.findings[0]`"),
         (b"[" * 100_000, "is no baseline"),
     ],
 )

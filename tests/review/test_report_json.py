@@ -7,7 +7,7 @@ import json
 import pytest
 
 from codelet.errors import UsageError
-from codelet.review.findings import Finding, Gate, HunkCoverage, Report, SetAside
+from codelet.review.findings import Finding, Gate, HunkCoverage, Report
 from codelet.review.report_json import report_as_json, report_from
 from codelet.usage import Usage
 
@@ -17,10 +17,10 @@ FULL = Report(
     findings=(
         Finding(
             rule="r", title="t", explanation="e", severity="low", category="c", confidence=0.25, path="ü\n.py", line=3,
-            end_line=4, quote="a\nb", before=("x",), after=("y", "z"), suggestion="--- a\n", verified=True,
+            end_line=4, quote="a\nb", before=("x",), after=("y", "z"), replacement="c", verified=True,
         ),
     ),
-    aside=(SetAside(kind="refuted", why="w", rule="r", title="t", severity="info", path="p", line=None),),
+    aside=(Finding(kind="refuted", why="w", rule="r", title="t", severity="info", path="p"),),
     hunks=(HunkCoverage(path="p", state="skipped", why="binary"),),
     gate=Gate(fail_on=None, max_findings=3),
     usage=Usage(total_input=5, output=2),

@@ -322,12 +322,22 @@ def test_an_interrupt_gives_a_partial_report(changed: Path) -> None:
     assert [each["title"] for each in came["findings"]] == [DOUBLED["title"]]
 
 
+def test_the_server_is_asked_about_its_model_once_for_all_sessions(tmp_path: Path) -> None:
+    rows = "x = 1\n" * 40
+    folder = repo.plain(tmp_path / "r", {f"m{number}.py": rows for number in range(6)})
+    repo.commit(folder, {f"m{number}.py": rows.replace("1", "2") for number in range(6)})
+    with ModelServer(model()) as server:
+        assert review(server, folder, "HEAD", "--chunk-tokens", "400", "--no-verify").exit == 0
+        assert len(server.requests) == 6
+        assert server.asked and len(server.asked) == len(set(server.asked))
+
+
 def test_a_dry_run_needs_no_key_and_names_every_hunk(changed: Path) -> None:
     repo.commit(changed, {"go.sum": "x\n"})
     repo.commit(changed, {"go.sum": "y\n", "b.py": "y\n", "app.py": BEFORE})
     done = run("review", "HEAD", "--dry-run", "-m", "openai/gpt-4o-mini", cwd=changed, home=changed.parent)
     assert done.exit == 0
-    for text in ("app.py", "go.sum", "b.py", "a lock file", "app.py:1-6 (+2 -2): chunk 1", "about $0.0"):
+    for text in ("app.py", "go.sum", "b.py", "a lock file", "app.py:1-6 (+2 -2): chunk 1", "1 request, about "):
         assert text in done.out
     assert done.err == ""
 

@@ -10,7 +10,8 @@ import pytest
 import codelet
 from codelet.context.reminders.instructions import read_with_imports
 from codelet.errors import ToolError
-from codelet.review.commit_tools import ChangeSide, tools_for
+from codelet.review.commit_files import ChangeSide
+from codelet.review.commit_tools import tools_for
 from codelet.review.reviewed_change import new_files
 from codelet.safety import Policy
 from codelet.safety.paths import why_unread

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codelet.review.model_answers import Claim
+from codelet.review.findings import Finding
 from codelet.review.packing import DiffChunk, planned
 from codelet.review.placing import placed
 from codelet.review.reviewed_change import Wanted, change_from_git
@@ -105,10 +105,10 @@ def _plant_one(
     label = f"{kind}{', repeated' if repeated else ''}"
     score.planted[label] += 1
     finding = placed(_claim(path, with_codes(quote), given), list({id(p.file): p.file for p in chunk.pieces}.values()))
-    if (finding is None) if kind == "invented" else (finding is not None and finding.line == number):
+    if finding.line == (0 if kind == "invented" else number):
         score.right[label] += 1
     else:
-        score.wrong.append(f"{path}:{number} {label}: {quote!r} -> {finding and finding.line}")
+        score.wrong.append(f"{path}:{number} {label}: {quote!r} -> {finding.line}")
 
 
 def _chunk_with(chunks: tuple[DiffChunk, ...], path: str, number: int) -> DiffChunk | None:
@@ -120,8 +120,8 @@ def _chunk_with(chunks: tuple[DiffChunk, ...], path: str, number: int) -> DiffCh
     return None
 
 
-def _claim(path: str, quote: str, line: int) -> Claim:
-    return Claim(
+def _claim(path: str, quote: str, line: int) -> Finding:
+    return Finding(
         rule="planted", title="planted", explanation="planted", severity="high", category="correctness",
         confidence=0.9, path=path, line=line, quote=quote, replacement=None,
     )  # fmt: skip

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codelet.review.commit_tools import ChangeSide, tools_for
+from codelet.review.commit_files import ChangeSide
+from codelet.review.commit_tools import tools_for
 from codelet.safety.paths import why_unread
 from codelet.system.process import find_program
 from codelet.tools import file_search as searching

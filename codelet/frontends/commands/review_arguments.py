@@ -37,7 +37,7 @@ def add_review_arguments(review: argparse.ArgumentParser) -> None:
         help="tokens of the diff in one request (24000, less for a small window)",
     )
     how.add_argument("--no-verify", action="store_true", help="skip the second request, which checks the findings")
-    how.add_argument("--dry-run", action="store_true", help="only list the requests, with tokens and cost")
+    how.add_argument("--dry-run", action="store_true", help="only list the hunks and the requests, with tokens")
     _add_result_arguments(review)
 
 

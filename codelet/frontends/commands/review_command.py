@@ -11,26 +11,29 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
 
+from codelet.context.tokens import estimate_text
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, CodeletError, UsageError
 from codelet.frontends.commands.review_arguments import description_of, gate_of
 from codelet.frontends.commands.review_outputs import print_report, save_baseline, write_reports
 from codelet.frontends.review_words import wanted_of
 from codelet.frontends.streams import Stopper, say, stdin_pieces
+from codelet.frontends.terminal.show.numbers import plural
 from codelet.loop.beside.session_beside import Borrowed
 from codelet.loop.beside.spending import Spending
 from codelet.loop.meter import Limits
 from codelet.opening import session_from
-from codelet.providers.choice.known import answers_here
 from codelet.providers.facts import DEFAULT_WINDOW, model_facts
 from codelet.review.findings import Report
 from codelet.review.formats import FORMATS, ReportFile, output_named
+from codelet.review.formats.sentences import hunk_place
 from codelet.review.packing import CHUNK_TOKENS, ReviewPlan, planned
 from codelet.review.repeats import Repeats
-from codelet.review.review_prompt import TASK
+from codelet.review.review_prompt import ASK, TASK
 from codelet.review.review_run import ReviewOptions, ReviewRun
 from codelet.review.reviewed_change import ReviewedChange, change_from_diff, change_from_git
 from codelet.review.reviewer import MOST_STEPS, Reviewer
 from codelet.settings import SETTINGS, Settings, current_folder
+from codelet.system.text import one_line
 from codelet.tools.tool import Tool
 
 _PIECE = 1 << 16
@@ -106,7 +109,7 @@ class _Review:
         rules = Path(options.rules) if options.rules is not None else None
         from codelet.review.review_rules import system_prompt
 
-        self._system = await system_prompt(folder, change.rules_at, rules)
+        self._system = system_prompt(change.rules, rules)
         self._tools = change.tools(folder)
         if options.dry_run:
             return self._dry_run(change, plan)
@@ -208,12 +211,16 @@ class _Review:
         return review.report(error, self._stopper.stopped)
 
     def _dry_run(self, change: ReviewedChange, plan: ReviewPlan) -> int:
-        from codelet.review.dry_run import dry_run_text
-
-        own = self._settings
-        local = own.model is not None and answers_here(own.model, own.api_base, own.vendors)
-        text = dry_run_text(change, plan, self._system, self._tools, own.model, local=local)
-        print_report(text, "text")
+        """Print each hunk with its chunk or the reason why it is in none, and the estimated tokens."""
+        chunks = {piece.number: chunk.number for chunk in plan.chunks for piece in chunk.pieces}
+        lines = [f"Would review {one_line(change.subject, 200)}"]
+        for number, hunk in enumerate(plan.hunks):
+            fate = f"chunk {chunks[number]}" if number in chunks else one_line(f"{hunk.state}: {hunk.why}", 200)
+            lines.append(f"{hunk_place(hunk)} (+{hunk.added} -{hunk.removed}): {fate}")
+        fixed = estimate_text(self._system + ASK) + sum(estimate_text(str(tool.schema())) for tool in self._tools)
+        tokens = plan.tokens + fixed * len(plan.chunks)
+        lines.append(f"{plural(len(plan.chunks), 'request')}, about {tokens:,} tokens in")
+        print_report("\n".join([*lines, ""]), "text")
         return EXIT_DONE
 
 

@@ -15,9 +15,8 @@ from codelet.errors import EXIT_DONE, UsageError
 from codelet.frontends.streams import say
 from codelet.review.findings import Report
 from codelet.review.posting.comments import reviewed_range
-from codelet.review.posting.github import GitHubRequest
-from codelet.review.posting.gitlab import GitLabRequest
-from codelet.review.posting.post import CommentPlace, PostedRequest, Posting
+from codelet.review.posting.forges import CommentPlace, GitHubRequest, GitLabRequest, PostedRequest
+from codelet.review.posting.post import Posting
 from codelet.review.posting.service_api import ServiceApi, ServiceRefusal
 from codelet.review.report_json import read_report
 
@@ -39,7 +38,7 @@ def run_post(options: argparse.Namespace, timeout: float | None) -> int:
                 raise UsageError("--last-reviewed takes no report: codelet review post --last-reviewed")
             request = _request(service, options.request, (), os.environ, deadline)
             request.read()
-            print(reviewed_range(request.summary_text) or "")
+            print(reviewed_range(request.summary.text if request.summary is not None else "") or "")
             return EXIT_DONE
         if len(options.what) != 2:
             raise UsageError("post takes one JSON report: codelet review post FILE")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from typing import TYPE_CHECKING
 
 from codelet.errors import LimitReached, SpendingLimit
 from codelet.loop.meter import SHORTEST_ANSWER, Limits, Meter
 from codelet.loop.session import Session
 from codelet.providers.native import NativeProvider
 from codelet.usage import Usage
+
+if TYPE_CHECKING:
+    from codelet.providers.asking import ServerFacts
 
 
 class Spending:
@@ -26,10 +31,12 @@ class Spending:
         self._sessions: list[Session] = []
         self._open: list[Session] = []
         self._cache_key = os.urandom(8).hex()
+        self._replies: dict[tuple[str, str], asyncio.Task[ServerFacts | None]] = {}
 
     def watch(self, session: Session) -> None:
-        """Count this session's usage; its requests share the cache of the others."""
+        """Count this session's usage; its requests share the cache of the others, and what their server said."""
         self._sessions.append(session)
+        session.upkeep.server.replies = self._replies
         self._open.append(session)
         if self._shared and isinstance(session.provider, NativeProvider):
             session.provider.share_cache(self._cache_key, self._shared)

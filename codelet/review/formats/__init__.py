@@ -23,7 +23,7 @@ FORMATS = {
     "gitlab": "codelet.review.formats.issue_lists:code_quality",
     "rdjson": "codelet.review.formats.issue_lists:rdjson",
     "github": "codelet.review.formats.issue_lists:github_annotations",
-    "junit": "codelet.review.formats.junit:junit",
+    "junit": "codelet.review.formats.issue_lists:junit",
 }
 """The module and the function of each format, by the name that the user gives."""
 

@@ -1,4 +1,4 @@
-"""Formats that are a list of issues: GitHub's annotations, GitLab's Code Quality report, reviewdog's diagnostics.
+"""Formats that are a list of issues: GitHub's annotations, GitLab's Code Quality report, reviewdog's, JUnit.
 
 None of them has a place for the state of a review. What was not reviewed is an issue as well, so that an incomplete
 review is never shown as a clean one.
@@ -7,9 +7,12 @@ review is never shown as a clean one.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from codelet.review.findings import Report, Severity, digest
+from codelet.review.findings import Gate, HunkCoverage, Report, Severity, weight
 from codelet.review.formats import sentences
 from codelet.review.formats.sentences import Notice, notices
 from codelet.system.text import with_codes
@@ -22,6 +25,7 @@ _WORDS: dict[Severity, tuple[str, str, str]] = {
     "info": ("notice", "info", "INFO"),
 }
 """The severity in GitHub's, GitLab's and reviewdog's words."""
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def github_annotations(report: Report) -> str:
@@ -57,24 +61,19 @@ def _command(name: str, text: str, properties: dict[str, str]) -> str:
 
 def code_quality(report: Report) -> str:
     """The report as GitLab reads it from `artifacts:reports:codequality`: the fingerprints differ."""
-    issues: list[dict[str, Any]] = []
-    taken: set[str] = set()
-    for each in notices(report):
-        chosen, number = each.key, 1
-        while chosen in taken:  # GitLab shows only the first of two issues with one fingerprint
-            number += 1
-            chosen = digest(each.key, str(number))
-        taken.add(chosen)
-        lines = {"begin": each.line or 1} | ({"end": each.end_line} if each.end_line else {})
-        issues.append(
-            {
-                "description": each.text,
-                "check_name": each.rule,
-                "fingerprint": chosen,
-                "severity": "blocker" if each.rule == sentences.INCOMPLETE else _WORDS[each.severity][1],
-                "location": {"path": (each.path or sentences.some_file(report)).removeprefix("./"), "lines": lines},
-            }
-        )
+    issues = [
+        {
+            "description": each.text,
+            "check_name": each.rule,
+            "fingerprint": each.key,
+            "severity": "blocker" if each.rule == sentences.INCOMPLETE else _WORDS[each.severity][1],
+            "location": {
+                "path": (each.path or sentences.some_file(report)).removeprefix("./"),
+                "lines": {"begin": each.line or 1} | ({"end": each.end_line} if each.end_line else {}),
+            },
+        }
+        for each in notices(report)
+    ]
     return json.dumps(issues, indent=2) + "\n"
 
 
@@ -100,3 +99,74 @@ def _diagnostic(notice: Notice, path: str) -> dict[str, Any]:
         if notice.finding is not None and notice.finding.replacement is not None:
             diagnostic["suggestions"] = [{"range": location["range"], "text": notice.finding.replacement}]
     return diagnostic
+
+
+def junit(report: Report) -> str:
+    """The report as JUnit XML: a test case for each file and for each notice.
+
+    A finding at or above `--fail-on` is a failure, one below it passes with its text as output; a hunk that was not
+    reviewed is an error. Skipped, ignored and known ones are skipped.
+    """
+    cases = [*_file_cases(report), *(_notice_case(each, report.gate) for each in sentences.notices(report))]
+    for aside in report.aside:
+        if aside.kind in ("ignored", "known"):
+            name = f"{sentences.finding_place(aside)} {aside.rule} ({aside.kind})"
+            cases.append(_case(name, aside.path, "skipped", f"{aside.title}\n{aside.why}", aside.kind))
+    counts = {kind: sum(case.find(kind) is not None for case in cases) for kind in ("failure", "error", "skipped")}
+    totals = {"tests": str(len(cases)), "failures": str(counts["failure"]), "errors": str(counts["error"])}
+    facts = {"name": "codelet review", "time": f"{report.duration:.3f}", **totals}
+    root = Element("testsuites", facts)
+    suite = SubElement(root, "testsuite", {**facts, "skipped": str(counts["skipped"])})
+    properties = SubElement(suite, "properties")
+    for name, value in {
+        "subject": report.subject,
+        "outcome": report.outcome,
+        "result": sentences.result_sentence(report),
+        "coverage": sentences.coverage_sentence(report),
+        "complete": "yes" if sentences.is_whole(report) else "no",
+        "exit": str(report.exit),
+    }.items():
+        SubElement(properties, "property", {"name": name, "value": _xml(value)})
+    suite.extend(cases)
+    indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
+
+
+def _file_cases(report: Report) -> Iterator[Element]:
+    """Yield a case for each file that was reviewed as a whole, or skipped."""
+    by_path: dict[str, list[HunkCoverage]] = {}
+    for hunk in report.hunks:
+        by_path.setdefault(hunk.path, []).append(hunk)
+    for path, hunks in by_path.items():
+        if all(hunk.state == "skipped" for hunk in hunks):
+            text = "\n".join(f"{sentences.hunk_place(hunk)}: {hunk.why}" for hunk in hunks)
+            yield _case("reviewed", path, "skipped", text, "skipped")
+        elif all(hunk.state in ("skipped", "reviewed") for hunk in hunks):
+            yield _case("reviewed", path)
+
+
+def _notice_case(notice: Notice, gate: Gate) -> Element:
+    is_grave = gate.fail_on is not None and weight(notice.severity) >= weight(gate.fail_on)
+    if notice.kind == "finding":
+        tag = "failure" if is_grave else "system-out"
+    elif notice.kind == "nothing":
+        tag = "skipped"
+    else:  # an error if it makes the review incomplete
+        tag = "error" if is_grave or notice.kind in ("unconfirmed", "unreviewed", "run") else "system-out"
+    path = notice.path or "codelet.review"
+    where = sentences.place(path, notice.line, notice.end_line)
+    kind = notice.severity if notice.kind == "finding" else notice.kind
+    return _case(f"{where} {notice.rule}", path, tag, f"{where}\n{notice.text}", kind, notice.title)
+
+
+def _case(name: str, path: str, tag: str = "", text: str = "", kind: str = "", message: str | None = None) -> Element:
+    case = Element("testcase", {"name": _xml(name), "classname": _xml(sentences.on_one_line(path))})
+    if tag:
+        facts = {"message": _xml(message or text.split("\n")[0]), "type": kind} if tag != "system-out" else {}
+        SubElement(case, tag, facts).text = _xml(text)
+    return case
+
+
+def _xml(text: str) -> str:
+    """The text without what XML cannot hold."""
+    return _NOT_XML.sub("\ufffd", text)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 
 from codelet.review.diff import SEPARATOR
-from codelet.review.findings import Finding, HunkCoverage, Report, SetAside
+from codelet.review.findings import Finding, HunkCoverage, Report
 from codelet.review.formats import sentences
 from codelet.review.formats.sentences import UNCHANGED
 from codelet.system.text import with_codes
@@ -32,9 +32,9 @@ def markdown_report(report: Report, listed: Collection[Finding] = ()) -> str:
     outcome += [sentences.coverage_sentence(report), sentences.aside_sentence(report)]
     parts += [" ".join(filter(None, outcome)), markdown_text(report.summary)]
     rows = [f"- {each.severity}: {markdown_line(each.title)} – {_place(each)}" for each in listed]
-    full = [_finding(each) for each in report.findings if each not in listed]
+    full = [_finding(each, report) for each in report.findings if each not in listed]
     parts += _section("Findings", ["\n".join(rows), *full])
-    unsettled = [_unsettled(each, report) for each in report.unsettled]
+    unsettled = [_finding(each, report) for each in report.unsettled]
     parts += _section("Findings without a place or a confirmation", unsettled)
     parts += _section("Not reviewed", [_hunks(sentences.not_reviewed(report))])
     parts += _section("Skipped", [_hunks([hunk for hunk in report.hunks if hunk.state == "skipped"])])
@@ -51,7 +51,7 @@ def _section(title: str, parts: list[str]) -> list[str]:
     return [f"## {title}", *parts] if any(parts) else []
 
 
-def _place(each: Finding | SetAside) -> str:
+def _place(each: Finding) -> str:
     return code_span(sentences.finding_place(each))
 
 
@@ -72,19 +72,14 @@ def finding_text(finding: Finding, suggestion: str = "") -> list[str]:
     return [part for part in parts if part]
 
 
-def _finding(finding: Finding) -> str:
+def _finding(finding: Finding, report: Report) -> str:
+    facts = [_place(finding), finding_facts(finding)]
+    if state := sentences.unsettled_state(finding):
+        facts = [_place(finding), code_span(finding.rule), markdown_line(state)]
+        facts += ["about the change as a whole"] if sentences.file_of(finding, report) is None else []
+    quote = code_block(finding.quote, "") if finding.quote else ""
     head = f"### {finding.severity}: {markdown_line(finding.title)}"
-    facts = f"{_place(finding)} · {finding_facts(finding)}"
-    return "\n\n".join((head, facts, code_block(finding.quote, ""), *finding_text(finding)))
-
-
-def _unsettled(aside: SetAside, report: Report) -> str:
-    facts = [_place(aside), code_span(aside.rule), markdown_line(sentences.unsettled_state(aside))]
-    if sentences.file_of(aside, report) is None:
-        facts.append("about the change as a whole")
-    parts = [f"### {aside.severity}: {markdown_line(aside.title)}", " · ".join(facts)]
-    parts += [code_block(aside.quote, "") if aside.quote else "", markdown_text(aside.explanation)]
-    return "\n\n".join(filter(None, parts))
+    return "\n\n".join(filter(None, (head, " · ".join(facts), quote, *finding_text(finding))))
 
 
 def _hunks(hunks: list[HunkCoverage]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from codelet import __version__
-from codelet.review.findings import Finding, Report, SetAside, Severity, weight
+from codelet.review.findings import Finding, Report, Severity, weight
 from codelet.review.formats import sentences
 from codelet.review.rule_list import RULES
 
@@ -38,11 +38,9 @@ def sarif(report: Report) -> str:
     suppressed = [each for each in report.aside if each.kind in ("ignored", "known")]
     rules = _rules(report, [*suppressed, *report.unsettled])
     places = {rule["id"]: index for index, rule in enumerate(rules)}
-    open_ones = [_unsettled(each, report, places) for each in report.unsettled][:_MOST_RESULTS]
-    results = [
-        *(_result(finding, places) for finding in report.findings),
-        *(_suppressed(each, places) for each in suppressed),
-    ]
+    open_ones = [_aside(each, report, places) for each in report.unsettled][:_MOST_RESULTS]
+    results = [_result(finding, report, places) for finding in report.findings]
+    results += [_aside(each, report, places) for each in suppressed]
     room = _MOST_RESULTS - len(open_ones)
     run: _Json = {
         "tool": {"driver": {"name": "codelet", "semanticVersion": __version__, "rules": rules}},
@@ -64,7 +62,7 @@ def sarif(report: Report) -> str:
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _rules(report: Report, aside: list[SetAside]) -> list[_Json]:
+def _rules(report: Report, aside: list[Finding]) -> list[_Json]:
     """One rule for each name that occurs, as grave as the gravest finding of it."""
     found: dict[str, tuple[Severity, set[str]]] = {}
     named = [(each.rule, each.severity, each.category) for each in report.findings]
@@ -95,11 +93,9 @@ def _rule(name: str, severity: Severity, categories: list[str]) -> _Json:
     return rule
 
 
-def _result(finding: Finding, places: dict[str, int]) -> _Json:
-    region: _Json = {"startLine": finding.line, "endLine": finding.end_line}
-    if finding.quote:
-        region["snippet"] = {"text": finding.quote}
-    result = _base(finding, sentences.body(finding), places, _location(finding.path, region))
+def _result(finding: Finding, report: Report, places: dict[str, int]) -> _Json:
+    region = {"startLine": finding.line, "endLine": finding.end_line, "snippet": {"text": finding.quote}}
+    result = _base(finding, sentences.body(finding, report), places, _location(finding.path, region))
     result["rank"] = round(100 * finding.confidence, 1)
     if finding.fingerprint:
         result["partialFingerprints"] = {"codeletReview/v1": finding.fingerprint}
@@ -108,26 +104,24 @@ def _result(finding: Finding, places: dict[str, int]) -> _Json:
     if (text := finding.replacement) is not None:
         lines = {"startLine": finding.line, "startColumn": 1, "endLine": finding.end_line + 1, "endColumn": 1}
         edit = {"deletedRegion": lines, "insertedContent": {"text": f"{text}\n" if text else ""}}
-        edited = {"artifactLocation": _artifact(finding.path), "replacements": [edit]}
+        edited = _location(finding.path)["physicalLocation"] | {"replacements": [edit]}
         result["fixes"] = [{"description": {"text": "what the review suggests"}, "artifactChanges": [edited]}]
     return result
 
 
-def _suppressed(aside: SetAside, places: dict[str, int]) -> _Json:
-    kind = "inSource" if aside.kind == "ignored" else "external"
-    location = _location(aside.path, {"startLine": aside.line or 1})
-    suppressions = [{"kind": kind, "status": "accepted", "justification": aside.why}]
-    return _base(aside, aside.title, places, location) | {"suppressions": suppressions}
-
-
-def _unsettled(aside: SetAside, report: Report, places: dict[str, int]) -> _Json:
+def _aside(aside: Finding, report: Report, places: dict[str, int]) -> _Json:
+    """An ignored or known finding as suppressed, another one with its state."""
     path = sentences.file_of(aside, report) or sentences.some_file(report)
     location = _location(path, {"startLine": aside.line or 1})  # code scanning shows nothing without a line
+    if aside.kind in ("ignored", "known"):
+        kind = "inSource" if aside.kind == "ignored" else "external"
+        suppressions = [{"kind": kind, "status": "accepted", "justification": aside.why}]
+        return _base(aside, aside.title, places, location) | {"suppressions": suppressions}
     facts = {"severity": aside.severity, "unsettled": aside.kind, "why": aside.why, "quote": aside.quote}
-    return _base(aside, sentences.unsettled_body(aside, report), places, location) | {"properties": facts}
+    return _base(aside, sentences.body(aside, report), places, location) | {"properties": facts}
 
 
-def _base(each: Finding | SetAside, text: str, places: dict[str, int], location: _Json) -> _Json:
+def _base(each: Finding, text: str, places: dict[str, int], location: _Json) -> _Json:
     return {
         "ruleId": each.rule,
         "ruleIndex": places[each.rule],
@@ -137,30 +131,24 @@ def _base(each: Finding | SetAside, text: str, places: dict[str, int], location:
     }
 
 
-def _artifact(path: str) -> _Json:
-    return {"uri": quote(path), "uriBaseId": "%SRCROOT%"}
-
-
-def _location(path: str, region: _Json | None) -> _Json:
-    place: _Json = {"artifactLocation": _artifact(path)}
+def _location(path: str, region: _Json | None = None) -> _Json:
+    place: _Json = {"artifactLocation": {"uri": quote(path), "uriBaseId": "%SRCROOT%"}}
     return {"physicalLocation": place if region is None else place | {"region": region}}
 
 
 def _invocation(report: Report, *, more: int) -> _Json:
-    notes: list[_Json] = []
-
-    def note(text: str, level: str, **where: list[_Json]) -> None:
-        notes.append({"level": level, "message": {"text": text}, **where})
-
     whole = sentences.is_whole(report)
+    notes: list[tuple[str, str, _Json]] = []
     if not whole:
-        note(sentences.incomplete_sentence(report), "error")
+        notes.append(("error", sentences.incomplete_sentence(report), {}))
     if more > 0:
-        note(f"{more:,} more findings are in the JSON report only", "warning")
+        notes.append(("warning", f"{more:,} more findings are in the JSON report only", {}))
     for hunk in report.hunks:
         if hunk.state != "reviewed":
             region = {"startLine": hunk.new_start, "endLine": hunk.new_start + hunk.new_lines - 1}
             where = _location(hunk.path, region if hunk.new_start and hunk.new_lines else None)
-            note(f"{hunk.state}: {hunk.why}", "note" if hunk.state == "skipped" else "error", locations=[where])
+            level = "note" if hunk.state == "skipped" else "error"
+            notes.append((level, f"{hunk.state}: {hunk.why}", {"locations": [where]}))
+    listed = [{"level": level, "message": {"text": text}, **where} for level, text, where in notes]
     invocation: _Json = {"executionSuccessful": whole, "exitCode": report.exit}
-    return invocation | ({"toolExecutionNotifications": notes} if notes else {})
+    return invocation | ({"toolExecutionNotifications": listed} if listed else {})

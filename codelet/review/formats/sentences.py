@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from codelet.record import Record
-from codelet.review.findings import SEVERITIES, AsideKind, Finding, HunkCoverage, Report, SetAside, Severity, digest
+from codelet.review.findings import SEVERITIES, AsideKind, Finding, HunkCoverage, Report, Severity, digest
 from codelet.system.text import with_codes
 
 NOTHING = "There was nothing to review."
@@ -50,22 +50,17 @@ class Notice(Record, kw_only=True):
 
 def notices(report: Report) -> list[Notice]:
     """Findings, unsettled ones, hunks that were not reviewed, and the state of the run if no hunk shows it."""
-    listed = [
-        Notice(
-            kind="finding", severity=each.severity, rule=each.rule, text=body(each), path=each.path, line=each.line,
-            end_line=each.end_line, title=f"{each.title} ({each.severity}, {each.rule})", finding=each,
-            key=each.fingerprint or digest(each.rule, each.path, str(each.line), each.quote),
-        )
-        for each in report.findings
-    ]  # fmt: skip
-    listed += [
-        Notice(
-            kind=each.kind, severity=each.severity, rule=each.rule, text=unsettled_body(each, report),
-            path=file_of(each, report), line=each.line, key=digest(each.kind, each.rule, each.path, each.quote),
-            title=f"{each.title} ({each.severity}, {each.rule}, {_LACKS[each.kind]})",
-        )
-        for each in report.unsettled
-    ]  # fmt: skip
+    listed = []
+    for each in (*report.findings, *report.unsettled):
+        facts = ", ".join(filter(None, (each.severity, each.rule, _LACKS.get(each.kind or "known"))))
+        key = digest(each.kind or "", each.rule, each.path, each.quote, each.title)
+        notice = Notice(
+            kind=each.kind or "finding", severity=each.severity, rule=each.rule, text=body(each, report),
+            path=file_of(each, report) if each.kind else each.path, line=each.line or None,
+            end_line=None if each.kind else each.end_line, title=f"{each.title} ({facts})", finding=each,
+            key=each.fingerprint if not each.kind and each.fingerprint else key,
+        )  # fmt: skip
+        listed.append(notice)
     for hunk in not_reviewed(report):
         text, first = f"Not reviewed ({hunk.state}): {hunk.why}", hunk.new_start or None
         unread = Notice(
@@ -89,7 +84,7 @@ def counted(number: int, name: str) -> str:
     return f"{number:,} {name}" + "s" * (number != 1)
 
 
-def _severities(findings: Iterable[Finding | SetAside]) -> str:
+def _severities(findings: Iterable[Finding]) -> str:
     """Such as `1 critical, 2 low`."""
     counts = Counter(each.severity for each in findings)
     return ", ".join(f"{counts[severity]:,} {severity}" for severity in SEVERITIES if counts[severity])
@@ -107,7 +102,7 @@ def is_whole(report: Report) -> bool:
 
 def result_sentence(report: Report) -> str:
     """The number of findings, in one or two sentences that never call an incomplete review clean."""
-    groups: list[tuple[str, Sequence[Finding | SetAside]]] = [("", report.findings)]
+    groups: list[tuple[str, Sequence[Finding]]] = [("", report.findings)]
     for kind, lack in _LACKS.items():
         groups.append((f" {lack}", [each for each in report.unsettled if each.kind == kind]))
     sentences = [f"{counted(len(own), 'finding')}{lack}: {_severities(own)}." for lack, own in groups if own]
@@ -148,7 +143,7 @@ def aside_sentence(report: Report) -> str:
     return sentence
 
 
-def judged_aside(report: Report) -> list[SetAside]:
+def judged_aside(report: Report) -> list[Finding]:
     """The findings that the second look or a comment in the code set aside: a text in the change may have caused it."""
     return [each for each in report.aside if each.kind in ("refuted", "ignored") or each.by_change][:_MOST_ASIDE]
 
@@ -179,9 +174,9 @@ def place(path: str, line: int | None, end_line: int | None = None) -> str:
     return f"{on_one_line(path)}:{line}" + (f"-{end_line}" if end_line is not None and end_line > line else "")
 
 
-def finding_place(each: Finding | SetAside) -> str:
+def finding_place(each: Finding) -> str:
     """The place of a finding."""
-    return place(each.path, each.line, each.end_line if isinstance(each, Finding) else None)
+    return place(each.path, each.line or None, each.end_line)
 
 
 def hunk_place(hunk: HunkCoverage) -> str:
@@ -191,25 +186,23 @@ def hunk_place(hunk: HunkCoverage) -> str:
     return place(hunk.path, hunk.old_start or None)
 
 
-def body(finding: Finding) -> str:
-    """Title and explanation as one text for formats that have a single message."""
-    note = f"({UNCHANGED})" if finding.unchanged else ""
-    removed = f"It is about removed lines:\n{finding.removed}" if finding.removed else ""
-    return "\n\n".join(filter(None, (finding.title, finding.explanation, removed, note)))
+def body(finding: Finding, report: Report) -> str:
+    """A finding as one text for formats that have a single message: title, explanation, and what else is to be said."""
+    if state := unsettled_state(finding):
+        named = "" if file_of(finding, report) else f"It names the file {on_one_line(finding.path)}."
+        rest = (finding.quote, state, named)
+    else:
+        note = f"({UNCHANGED})" if finding.unchanged else ""
+        rest = (f"It is about removed lines:\n{finding.removed}" if finding.removed else "", note, "")
+    return "\n\n".join(filter(None, (finding.title, finding.explanation, *rest)))
 
 
-def unsettled_state(aside: SetAside) -> str:
-    """Return why a finding is neither confirmed nor refuted."""
-    return f"{_LACKS[aside.kind]}: {aside.why}"
+def unsettled_state(finding: Finding) -> str:
+    """Return why a finding is neither confirmed nor refuted; "" if it is."""
+    return f"{_LACKS[finding.kind]}: {finding.why}" if finding.kind in _LACKS else ""
 
 
-def unsettled_body(aside: SetAside, report: Report) -> str:
-    """An unsettled finding as one text: title, explanation, quote, why it is unsettled, and an unknown file."""
-    named = "" if file_of(aside, report) else f"It names the file {on_one_line(aside.path)}."
-    return "\n\n".join(filter(None, (aside.title, aside.explanation, aside.quote, unsettled_state(aside), named)))
-
-
-def file_of(aside: SetAside, report: Report) -> str | None:
+def file_of(aside: Finding, report: Report) -> str | None:
     """The file of the change that a finding names; None if it is about the whole change."""
     return aside.path if any(hunk.path == aside.path for hunk in report.hunks) else None
 

@@ -24,12 +24,8 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"Review of {one_line(report.subject, _WIDTH)}"
     if report.summary:
         yield from ("", *_indented(report.summary, "  "))
-    for finding in report.findings:
+    for finding in (*report.findings, *report.unsettled):
         yield from ("", *_finding(finding))
-    for aside in report.unsettled:
-        yield f"\n{aside.severity}  {sentences.finding_place(aside)}  {aside.title}"
-        yield f"    {aside.rule} ({one_line(sentences.unsettled_state(aside), _WIDTH)})"
-        yield from (*_indented(aside.explanation), *_indented(aside.quote, "    | "))
     yield ""
     yield sentences.result_sentence(report)
     if aside_sentence := sentences.aside_sentence(report).strip():
@@ -56,13 +52,14 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield f"{finding.severity}  {sentences.finding_place(finding)}  {finding.title}"
     sure = f"{finding.confidence:.0%} sure" + (", confirmed" if finding.verified else "")
     unchanged = f", {sentences.UNCHANGED}" if finding.unchanged else ""
-    yield f"    {finding.rule} ({finding.category}, {sure}{unchanged})"
+    state = one_line(sentences.unsettled_state(finding), _WIDTH) or f"{finding.category}, {sure}{unchanged}"
+    yield f"    {finding.rule} ({state})"
     yield from _indented(finding.explanation)
     yield from _indented(finding.removed, "    - ")
     yield from _indented(finding.quote, "    | ")
-    if finding.suggestion is not None:
+    if finding.suggestion:
         yield "    suggestion:"
-        yield from (f"      {visible(line)}" for line in finding.suggestion.rstrip("\n").split("\n"))
+        yield from (f"      {visible(row)}" for row in finding.suggestion.split("\n"))
 
 
 def _coverage(report: Report) -> Iterator[str]:

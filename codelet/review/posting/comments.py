@@ -7,11 +7,10 @@ file never begin a comment, so they cannot imitate such a line.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from codelet.errors import EXIT_DONE
-from codelet.record import Record
-from codelet.review.findings import AsideKind, Finding, Report, digest
+from codelet.review.findings import Finding, Report, digest
 from codelet.review.formats import sentences
 from codelet.review.formats.markdown_report import (
     code_block,
@@ -25,73 +24,13 @@ from codelet.review.rule_list import rule_name
 
 _LONGEST = 60_000
 """Characters of a comment; GitHub takes 65,536."""
-_FINDING = re.compile(r"<!-- codelet:finding ([0-9a-f][0-9a-f.]{7,79}) ([a-z0-9-]{1,100}) -->")
+_FINDING = re.compile(r"<!-- codelet:finding ([0-9a-f]{8,64}) ([a-z0-9-]{1,100}) -->")
 _REVIEW = re.compile(r"<!-- codelet:review (?:([0-9a-f]{40,64}\.\.[0-9a-f]{40,64})|[0-9a-f]{40,64}|-) -->")
-
-_STILL_THERE: frozenset[AsideKind] = frozenset(("misplaced", "unconfirmed", "below", "surplus", "duplicate"))
-"""Findings that are not reported on their lines, although nothing says that they are gone."""
-
-
-class Thread(Record, kw_only=True):
-    """A comment of ours on a finding, with the replies to it. `key` and `rule` are those of the finding.
-
-    `resolved_by_us` says that an earlier run resolved it, and not a user.
-    """
-
-    id: str
-    key: str
-    rule: str
-    path: str
-    resolved: bool = False
-    resolved_by_us: bool = False
-
-
-class Changes(Record, kw_only=True):
-    """The work of a run: findings to comment on by key, threads to resolve, threads to open again."""
-
-    new: Mapping[str, Finding]
-    gone: Sequence[Thread]
-    back: Sequence[Thread]
 
 
 def findings_by_key(findings: Sequence[Finding]) -> dict[str, Finding]:
-    """The findings by a key that stays the same from run to run: the fingerprint, numbered if several share it."""
-    found: dict[str, Finding] = {}
-    for finding in findings:
-        known_by = finding.fingerprint
-        if re.fullmatch("[0-9a-f]{8,64}", known_by) is None:
-            known_by = digest(finding.rule, finding.path, finding.quote)
-        key, number = known_by, 1
-        while key in found:
-            number += 1
-            key = f"{known_by}.{number}"
-        found[key] = finding
-    return found
-
-
-def changes(report: Report, threads: Sequence[Thread], *, newest: bool) -> Changes:
-    """Return how to bring the threads to the state of the report.
-
-    A thread is resolved only if the review of the newest commit (`newest`) was whole and of the whole change, and its
-    finding was not set aside without being refuted.
-    """
-    wanted = findings_by_key(report.findings)
-    known = {thread.key for thread in threads}
-    doubtful = {(aside.path, aside.rule) for aside in report.aside if aside.kind in _STILL_THERE}
-    vague = any(aside.kind in _STILL_THERE and sentences.file_of(aside, report) is None for aside in report.aside)
-    may_resolve = newest and not vague and sentences.is_whole(report) and report.whole_base is None
-    return Changes(
-        new={key: finding for key, finding in wanted.items() if key not in known},
-        gone=[
-            thread
-            for thread in threads
-            if may_resolve
-            and not thread.resolved
-            and thread.key not in wanted
-            and (thread.path, thread.rule) not in doubtful
-        ],
-        back=[thread for thread in threads if thread.key in wanted and thread.resolved_by_us],
-    )
+    """The findings by a key that stays the same from run to run: the fingerprint, which no two of a report share."""
+    return {each.fingerprint or digest(each.rule, each.path, each.quote): each for each in findings}
 
 
 def finding_comment(key: str, finding: Finding, *, on_lines: bool, suggestion: str = "suggestion") -> str:
@@ -128,10 +67,10 @@ def summary_comment(report: Report, unplaced: Collection[str], before: str, *, n
     return _cut("\n\n".join(parts))
 
 
-def finding_of(text: str) -> tuple[str, str] | None:
-    """The key and the rule of the finding that a comment is on; None if it is not on one."""
+def finding_of(text: str) -> tuple[str, str]:
+    """The key and the rule of the finding that a comment is on; empty if it is not on one."""
     found = _FINDING.match(text)
-    return (found[1], found[2]) if found is not None else None
+    return (found[1], found[2]) if found is not None else ("", "")
 
 
 def is_summary(text: str) -> bool:

@@ -49,9 +49,7 @@ class ServiceApi:
         self._deadline = deadline
         self._opener = urllib.request.build_opener(_NoRedirect)
 
-    def call(
-        self, method: str, path: str, body: object = None, *, repeatable: bool = True
-    ) -> tuple[Any, dict[str, str]]:
+    def call(self, method: str, path: str, body: object = None, *, repeatable: bool = True) -> tuple[Any, Message]:
         """Make a request, again after a passing failure. Return the JSON (None if there is no body) and the headers.
 
         With `repeatable` false it is only made again if the service said that it did not act on it.
@@ -72,11 +70,15 @@ class ServiceApi:
                     text = answer.read(_MOST_BYTES + 1)
                     if len(text) > _MOST_BYTES:
                         raise ValueError("the answer is too long")
-                    return json.loads(text) if text else None, _lower(answer.headers)
+                    return json.loads(text) if text else None, answer.headers
             except urllib.error.HTTPError as error:
                 with error:
-                    headers, message = _lower(error.headers), _message(error)
-                wait, is_limited = _wait(headers), _is_limited(error.code, headers)
+                    headers, message = error.headers, _message(error)
+                wait = _wait(headers)
+                # GitHub answers 403 at its primary and secondary limits.
+                is_limited = error.code == 429 or (
+                    error.code == 403 and (_is_exhausted(headers) or "retry-after" in headers)
+                )
                 problem = f"{self._host} answers with status {error.code}: {message}"
                 if error.code not in _PASSING and not is_limited:
                     raise ServiceRefusal(error.code, message) from None
@@ -102,10 +104,6 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _lower(headers: Message) -> dict[str, str]:
-    return {name.lower(): value.strip() for name, value in headers.items()}
-
-
 def _message(error: urllib.error.HTTPError) -> str:
     """The service's own message, on one line."""
     try:
@@ -118,22 +116,17 @@ def _message(error: urllib.error.HTTPError) -> str:
     return one_line(" ".join(str(each) for each in texts if each), 300) or "no message"
 
 
-def _is_exhausted(headers: Mapping[str, str]) -> bool:
+def _is_exhausted(headers: Message) -> bool:
     return headers.get("x-ratelimit-remaining", headers.get("ratelimit-remaining")) == "0"
 
 
-def _is_limited(status: int, headers: Mapping[str, str]) -> bool:
-    """Return whether a refusal is a rate limit: GitHub answers 403 at its primary and secondary limits."""
-    return status == 429 or (status == 403 and (_is_exhausted(headers) or "retry-after" in headers))
-
-
-def _wait(headers: Mapping[str, str]) -> float | None:
+def _wait(headers: Message) -> float | None:
     """The seconds to wait that the service names; None if it names none."""
     times = {"retry-after": 0.0}
     if _is_exhausted(headers):
         times |= dict.fromkeys(("x-ratelimit-reset", "ratelimit-reset"), time.time())
     for name, since in times.items():
-        text = headers.get(name, "")
+        text = headers.get(name, "").strip()
         if text.isascii() and text.isdigit():
             return min(max(float(text[:12]) - since, 0.0), 86_400.0)
     return None

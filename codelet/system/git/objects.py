@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,20 +43,27 @@ _LISTING_SECONDS = 10.0
 def head_of(folder: Path, patience: float = PATIENCE) -> str | None:
     """Return HEAD's target: `branch main`, `detached at 1a2b3c4d5`.
 
-    Blocks for at most `patience` seconds. None without git, or without a repository that it may read.
+    Blocks for at most `patience` seconds: then git is ended and there is no answer. None without git, or without a
+    repository that it may read.
     """
-    with opened_repository(folder, patience) as repository:
-        if repository is None:
-            return None
-        with suppress(*repository_faults()):
+    repository = _opened(folder)
+    if repository is None:
+        return None
+    watch = threading.Timer(patience, _end_git, (repository,))
+    watch.daemon = True
+    with repository, suppress(*_faults()):
+        watch.start()
+        try:
             if repository.head.is_detached:
                 return f"detached at {repository.head.object.hexsha[:9]}"
             unborn = "" if repository.head.is_valid() else " (no commit yet)"
             return f"branch {repository.active_branch.name}{unborn}"
-        return None
+        finally:
+            watch.cancel()
+    return None
 
 
-def repository_faults() -> tuple[type[Exception], ...]:
+def _faults() -> tuple[type[Exception], ...]:
     """Return what GitPython raises of a repository that is not whole: each part of it its own, and Python's."""
     from configparser import Error
 
@@ -66,34 +72,33 @@ def repository_faults() -> tuple[type[Exception], ...]:
     return (GitError, ODBError, Error, OSError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
 
 
-@contextmanager
-def opened_repository(folder: Path, patience: float = PATIENCE) -> Iterator[git.Repo | None]:
-    """GitPython's view of the repository around the folder, its processes hardened; None if it is not asked.
-
-    After `patience` seconds what it asks of git has no answer any more, which raises one of the `repository_faults`.
-    """
+def _opened(folder: Path) -> git.Repo | None:
+    """GitPython's view of the repository around the folder, its processes hardened; None if it is not asked."""
     root = os.path.realpath(folder)
     place, program = find_repository(root), find_program("git", folder)
     # GitPython starts git with all variables of this process: in a hook they would lead it elsewhere.
     if place is None or program is None or not REDIRECTING.isdisjoint(os.environ):
-        yield None
-        return
+        return None
     configuration = _configuration(place, root)
-    repository = None if configuration is None else _opened(place, program)
-    if configuration is None or repository is None:
-        yield None
-        return
-    watch = threading.Timer(patience, _end_git, (repository,))
-    watch.daemon = True
-    with repository:
-        own = overrides_of(os.environ) | ENVIRONMENT | {"PATH": look_environment(folder)["PATH"]}
-        settings = SETTINGS | configuration.blanks()
-        repository.git.update_environment(**own, **settings_environment(settings, os.environ))
-        watch.start()
-        try:
-            yield repository
-        finally:
-            watch.cancel()
+    if configuration is None:
+        return None
+    os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = program  # it runs git when it is imported
+    try:
+        import git
+    finally:
+        del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
+    git.Git.GIT_PYTHON_GIT_EXECUTABLE = program
+    try:
+        repository = git.Repo(place.folder)
+    except _faults():
+        return None
+    if os.path.realpath(repository.git_dir) != place.git_folder:
+        repository.close()
+        return None
+    own = overrides_of(os.environ) | ENVIRONMENT | {"PATH": look_environment(folder)["PATH"]}
+    settings = SETTINGS | configuration.blanks()
+    repository.git.update_environment(**own, **settings_environment(settings, os.environ))
+    return repository
 
 
 def _configuration(place: Repository, root: str) -> Configuration | None:
@@ -123,24 +128,6 @@ def _odd_includes(configuration: Configuration, place: Repository) -> list[str]:
         origin = os.path.join(place.folder, one.origin.partition(":")[2].strip('"'))
         paths.append(os.path.join(os.path.dirname(origin), os.path.expanduser(one.value)))
     return [path for path in paths if not os.path.isfile(path)]
-
-
-def _opened(place: Repository, program: str) -> git.Repo | None:
-    """The repository as GitPython opens it, if it takes it for the same one."""
-    os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = program  # it runs git when it is imported
-    try:
-        import git
-    finally:
-        del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
-    git.Git.GIT_PYTHON_GIT_EXECUTABLE = program
-    try:
-        repository = git.Repo(place.folder)
-        if os.path.realpath(repository.git_dir) == place.git_folder:
-            return repository
-    except repository_faults():
-        return None
-    repository.close()
-    return None
 
 
 def _end_git(repository: git.Repo) -> None:

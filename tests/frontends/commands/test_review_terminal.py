@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.frontends.commands.review_terminal import laid_out
+from codelet.frontends.commands.review_outputs import laid_out
 from codelet.review.formats.text_report import report_as_text
 from tests.review.formats.sample import incomplete, whole
 from tests.support import repo as repositories

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from codelet.review.findings import Finding, Gate, HunkCoverage, Report, SetAside
+from codelet.review.findings import Finding, Gate, HunkCoverage, Report
 from codelet.usage import Usage
-
-SUGGESTION = """\
---- a/shop/orders.py
-+++ b/shop/orders.py
-@@ -21,2 +21,2 @@
- def place(order):
--    eval(order)
-+    json.loads(order)
-"""
 
 EVIL = "::error file=x::%0A <img src=x onerror=alert(1)> `` ]( @everyone #1 http://evil.example \u202e\x1b[2J"
 """Text that a model could be made to write."""
@@ -40,7 +31,6 @@ def whole() -> Report:
                 quote="    eval(order)",
                 before=("def place(order):",),
                 after=("    return order",),
-                suggestion=SUGGESTION,
                 replacement="    json.loads(order)",
                 verified=True,
                 fingerprint="a" * 32,
@@ -137,7 +127,7 @@ def hostile() -> Report:
             explanation=f"{EVIL}\n::warning::x\n</pre><script>alert(1)</script>",
             path=EVIL_PATH,
             quote="    eval(order)  # ```</pre><script>",
-            suggestion=EVIL,
+            replacement=EVIL,
         )
     )
     aside = _aside("ignored", EVIL, "rule", 1).replace(path=EVIL_PATH, title=EVIL)
@@ -166,8 +156,8 @@ def _skipped() -> HunkCoverage:
     return HunkCoverage(path="logo.png", state="skipped", why="a binary file")
 
 
-def _aside(kind: str, why: str, rule: str, line: int | None) -> SetAside:
-    return SetAside(
+def _aside(kind: str, why: str, rule: str, line: int | None) -> Finding:
+    return Finding(
         kind=kind, why=why, rule=rule, title="set aside", severity="medium", path="shop/orders.py", line=line
     )
 

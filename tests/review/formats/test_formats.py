@@ -15,9 +15,8 @@ import pytest
 from jsonschema import Draft4Validator, Draft202012Validator
 from markdown_it import MarkdownIt
 
-from codelet.review.findings import Gate, Report
-from codelet.review.formats.issue_lists import code_quality, github_annotations, rdjson
-from codelet.review.formats.junit import junit
+from codelet.review.findings import Gate, Report, concluded
+from codelet.review.formats.issue_lists import code_quality, github_annotations, junit, rdjson
 from codelet.review.formats.markdown_report import markdown_report, markdown_text
 from codelet.review.formats.sarif import sarif
 from codelet.review.formats.sentences import is_whole, not_reviewed
@@ -205,7 +204,7 @@ def test_a_quote_and_a_suggestion_come_through_markdown_word_for_word() -> None:
     tokens = MarkdownIt("commonmark").parse(markdown_report(whole()))
     fences = [token.content for token in tokens if token.type == "fence"]
     first = whole().findings[0]
-    assert fences[:2] == [f"{first.quote}\n", first.suggestion]
+    assert fences[:2] == [f"{first.quote}\n", f"-{first.quote}\n+{first.replacement}\n"]
 
 
 # How each format lists a finding by its title, and with what weight.
@@ -273,7 +272,8 @@ def test_junit_fails_only_what_the_gate_fails() -> None:
 
 def test_gitlab_shows_each_of_two_findings_with_one_fingerprint() -> None:
     first = whole().findings[0]
-    issues: list[dict[str, Any]] = json.loads(code_quality(whole().replace(findings=(first, first))))
+    other = first.replace(rule="command-injection", title="Another one on this line")
+    issues: list[dict[str, Any]] = json.loads(code_quality(concluded(whole().replace(findings=(first, other)))))
     assert issues[0]["fingerprint"] == "a" * 32
     assert len({issue["fingerprint"] for issue in issues}) == len(issues) == 3
     assert json.loads(code_quality(clean())) == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codelet.review.findings import Finding, HunkCoverage, Report, SetAside
+from codelet.review.findings import Finding, HunkCoverage, Report
 from codelet.review.report_json import report_as_json
 from tests.support.forges import FORGES, HEAD, OURS, THEIRS, Forge, GitHub
 from tests.support.program import Finished, run
@@ -123,9 +123,9 @@ def test_other_peoples_comments_with_our_marks_count_for_nothing(forge: Forge, p
         {"hunks": (HunkCoverage(path="app.py", state="failed", why="no answer"),)},
         {"head": "d" * 40},
         {"whole_base": "c" * 40, "exit": 0},
-        {"aside": (SetAside(kind="unconfirmed", why="x", rule="rule-1", title="t", severity="high", path="app.py"),)},
-        {"aside": (SetAside(kind="surplus", why="x", rule="rule-1", title="t", severity="high", path="app.py"),)},
-        {"aside": (SetAside(kind="misplaced", why="x", rule="other", title="t", severity="low", path="no/file"),)},
+        {"aside": (Finding(kind="unconfirmed", why="x", rule="rule-1", title="t", severity="high", path="app.py"),)},
+        {"aside": (Finding(kind="surplus", why="x", rule="rule-1", title="t", severity="high", path="app.py"),)},
+        {"aside": (Finding(kind="misplaced", why="x", rule="other", title="t", severity="low", path="no/file"),)},
     ],
 )
 def test_nothing_is_resolved_by_a_review_that_does_not_show_it_gone(
@@ -182,13 +182,12 @@ def test_a_report_of_another_commit_is_put_on_files(forge: Forge, post: Callable
 
 
 def test_a_suggestion_can_be_applied(forge: Forge, post: Callable[..., Finished]) -> None:
-    patch = "@@ -4,2 +4,2 @@\n-one\n-two\n+ONE\n+TWO"
-    quoted: dict[str, Any] = {"quote": "one\ntwo", "line": 4, "end_line": 5, "suggestion": patch}
+    quoted: dict[str, Any] = {"quote": "one\ntwo", "line": 4, "end_line": 5}
     post(reported(flaw(1, replacement="ONE\nTWO", **quoted), flaw(2, **quoted)))
     applied, other = forge.bodies()
     mark = "```suggestion\n" if isinstance(forge, GitHub) else "```suggestion:-1+0\n"
     assert f"{mark}ONE\nTWO\n```" in applied
-    assert "```suggestion" not in other and "```diff" in other
+    assert "```suggestion" not in other
     if isinstance(forge, GitHub):
         assert (forge.threads[0]["start_line"], forge.threads[0]["line"]) == (4, 5)
 

@@ -1,0 +1,123 @@
+"""The files of a commit and of one side of a change, read with hardened git. Nothing of the work tree is opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from codelet.errors import ToolError, UsageError
+from codelet.review.diff import FileDiff, Hunk
+from codelet.system.git import GitAnswer, run_git
+
+_LARGEST_FILE = 16 << 20
+_LONGEST_LIST = 64 << 20
+_MOST_TRIED = 5
+
+
+class CommitFiles:
+    """The files of a commit. Its methods raise `error` if git does not read the commit."""
+
+    error: type[Exception] = UsageError
+
+    def __init__(self, folder: Path, commit: str) -> None:
+        self.folder = folder
+        self.commit = commit
+        self._names: set[str] | None = None
+
+    async def blob(self, path: str) -> bytes | None:
+        """The first 16 MiB of a file; None if the commit has no such file."""
+        answer = await self.git("cat-file", "blob", f"{self.commit}:{path}")
+        return answer.stdout if answer.exit_code == 0 or not answer.complete else None
+
+    async def names(self) -> set[str]:
+        """The paths of all files."""
+        if self._names is None:
+            words = ("-r", "-z", "--name-only", "--full-tree", self.commit)
+            answer = await self.git("ls-tree", *words, limit=_LONGEST_LIST)
+            if answer.exit_code != 0 or not answer.complete:
+                raise self.error(f"git did not list the files of commit {self.commit[:12]}")
+            self._names = {*filter(None, os.fsdecode(answer.stdout).split("\0"))}
+        return self._names
+
+    async def git(self, command: str, *words: str, limit: int = _LARGEST_FILE) -> GitAnswer:
+        """Return git's answer, which may be a failure."""
+        answer = await run_git(self.folder, command, *words, limit=limit)
+        if answer is None or answer.broken_off:
+            why = answer.broken_off if answer is not None else "the repository may not be read"
+            raise self.error(f"git did not read commit {self.commit[:12]}: {why}")
+        return answer
+
+
+class ChangeSide(CommitFiles):
+    """The files of one side: those of `commit`, with the hunks of `files` applied if the commit is the other side."""
+
+    error = ToolError
+
+    def __init__(self, folder: Path, commit: str, files: Sequence[FileDiff] = (), *, is_new: bool) -> None:
+        super().__init__(folder, commit)
+        self._is_new = is_new
+        self._gone = "removed" if is_new else "added"
+        self.changed: dict[str, FileDiff | None] = {}
+        """The files that the change touches by their names on this side; None for one that this side lacks."""
+        for file in files:
+            here, there = file.path, file.old_path or file.path
+            if not is_new:
+                here, there = there, here
+            if not (is_new and file.state == "copied"):
+                self.changed.setdefault(there, None)
+            self.changed[here] = None if file.state == self._gone else file
+        self._patched: dict[str, bytes | None] = {}
+
+    async def names(self) -> set[str]:
+        """The paths of all files on this side."""
+        touched = {path for path, file in self.changed.items() if file is not None}
+        return (await super().names() - self.changed.keys()) | touched
+
+    async def content(self, path: str) -> bytes | None:
+        """The bytes of a file; None if this side lacks it, and if its hunks do not fit."""
+        if path not in self.changed:
+            return await self.blob(path)
+        file = self.changed[path]
+        if file is not None and path not in self._patched:
+            before = await self.blob((file.old_path or file.path) if self._is_new else file.path) or b""
+            self._patched[path] = patched(before, file.hunks, forwards=self._is_new)
+        return self._patched.get(path)
+
+    async def holds(self, file: FileDiff) -> bool:
+        """Return whether the commit itself has this side of a file."""
+        data = await self.blob(file.path if self._is_new else file.old_path or file.path)
+        if file.state == self._gone or data is None:
+            return file.state == self._gone and data is None
+        return patched(data, file.hunks, forwards=not self._is_new) is not None
+
+
+def patched(data: bytes, hunks: Sequence[Hunk], *, forwards: bool) -> bytes | None:
+    """A file with the hunks applied or reverted; None if they do not fit."""
+    rows = data.split(b"\n")
+    taken, given = (b" -", b" +") if forwards else (b" +", b" -")
+    done: list[bytes] = []
+    place = 0
+    for hunk in hunks:
+        body = [row for row in hunk.body.split(b"\n") if row[:1] != b"\\"] if hunk.body else []
+        old = [row[1:] for row in body if row[:1] in taken]
+        start = (hunk.old_start if forwards else hunk.new_start) - 1 + (not old)
+        there = [row.rstrip(b"\r") for row in rows[start : start + len(old)]]
+        if start < place or there != [row.rstrip(b"\r") for row in old]:
+            return None
+        done += rows[place:start]
+        done += [row[1:] for row in body if row[:1] in given]
+        place = start + len(old)
+    return b"\n".join([*done, *rows[place:]])
+
+
+async def holds_change(folder: Path, commit: str, files: Sequence[FileDiff]) -> bool | None:
+    """Return whether a commit is the new side of a diff (True) or the old one (False); None if it is neither."""
+    tried = [file for file in files if file.hunks][:_MOST_TRIED]
+    with suppress(ToolError):
+        for is_new in (True, False):
+            side = ChangeSide(folder, commit, is_new=is_new)
+            if tried and all([await side.holds(file) for file in tried]):
+                return is_new
+    return None
