@@ -124,7 +124,7 @@ async def test_commands_come_late_and_names_have_digits_and_signs(open_session: 
     commands = commands_for(session)
     assert session.commands.keys() & {"git:s3_up.load-2"} == set()
     assert commands.find("/3 files are wrong") is None, "for the model"
-    with pytest.raises(LookupError):
+    with pytest.raises(UsageError):
         commands.find("/git:s3_up.load-2 x")
     late.late = [Command("git:s3_up.load-2", "greet", greet, "NAME", prompts=True)]
     other.late = [late.late[0].replace(help="another"), Command("help", "never seen", greet)]
