@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from codelet import events, sessions
     from codelet.api import Result, open_session, run
     from codelet.call_record import CallRecord, CommandEnd, FileFact
-    from codelet.context.compaction import compact
+    from codelet.context.compaction.engine import compact
     from codelet.context.reminders import Source
     from codelet.errors import CodeletError, PromptRefused, ToolError, UsageError
     from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "api": "Result open_session run",
     "call_record": "CallRecord CommandEnd FileFact",
-    "context.compaction": "compact",
+    "context.compaction.engine": "compact",
     "errors": "CodeletError PromptRefused ToolError UsageError",
     "context.reminders": "Source",
     "extensions.base": "Command ExportPart Extension Guard GuardedCall",

@@ -21,7 +21,6 @@ from codelet.messages import Message, Picture, kind_of, reminder, reminder_type,
 from codelet.record import Newest, Record
 
 _MOST_CHECKPOINTS = 50
-_PREPENDED = "--reminders prepend renews it each turn"
 
 Placement = Literal["tail", "append", "prepend"]
 """The place of changing reminders: last in each request, appended once when they change, or first with all others."""
@@ -315,7 +314,7 @@ class Conversation(Parts):
             changes += told
         if len(before) != len(self.head) or not all(map(is_, before, self.head)):
             for watch in self._watches:
-                watch.list_changed(_PREPENDED if prepended else "", body=False)
+                watch.list_changed("", body=False)
         return changes
 
     def checkpoint(self, prompt: str, turn: int = 0) -> None:

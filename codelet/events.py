@@ -157,14 +157,12 @@ class UsageReport(Event, kw_only=True):
     """A step's usage, as the provider reported it; `context` is the list's size in tokens after it.
 
     `budget` is the size that the list can reach, the base of percentages; `window` is the model's context window.
-    `cache_note` is a sentence that says why the cache gave less than the unchanged prefix should.
     """
 
     type: ClassVar[str] = "usage"
     usage: Usage
     context: int
     window: int
-    cache_note: str | None = None
     budget: int = 0
 
 

@@ -240,11 +240,9 @@ async def mentioned(
     from codelet.context.attachments import Mentions  # only for who names a file
 
     context = ToolContext(session.workspace, sees=lambda: session.models.facts.images is not False)
-    mentions = Mentions(
-        context, session.policy, session.mask, session.provider.model, person=person, pasted=pasted or {}
-    )
+    mentions = Mentions(context, session.policy, session.mask, session.provider.model, person, pasted or {})
     attached = await mentions.attached(text)
-    for each in mentions.refused if person is None else ():
+    for each in attached.refused if attached is not None and person is None else ():
         about = f"read {each.path}"
         session.toolbox.approvals.refused.append(about)
         if each.denied:

@@ -209,7 +209,6 @@ PUT_BACK = "[The user put these files back to what they were before you changed 
 STDIN = "<stdin>\n{text}\n</stdin>"
 
 CUT_MARKER = "\n[… {says} …]\n"
-CUT_BRIEFLY = "\n[… {size:,} bytes, {lines:,} lines{ids} …]\n"
 CUT_INPUT = "cut here: {what} has {size:,} bytes in {lines:,} lines and does not fit; here are its beginning and end. "
 CUT_KEPT = (
     "Lines {between} are left out (recall entry={id}): recall with entry={id} and lines={between}, byte_range or a "

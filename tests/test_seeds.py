@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from codelet import events
-from codelet.context.compaction import compact
+from codelet.context.compaction.engine import compact
 from codelet.context.tokens import estimate_message
 from codelet.export.decode import from_json
 from codelet.export.encode import Encoder, to_json

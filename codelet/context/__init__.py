@@ -9,11 +9,10 @@ from codelet.context.entry import Entry
 from codelet.context.inputs import Attached, Piped
 from codelet.context.reminders import ReminderLedger, Renewal
 from codelet.context.tokens.budget import CompactionOptions, ContextLimits
-from codelet.context.window import CacheWatch, ContextWindow
+from codelet.context.window import ContextWindow
 
 __all__ = [
     "Attached",
-    "CacheWatch",
     "CompactionOptions",
     "Compactor",
     "ContextLimits",

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from codelet.context.tokens import Estimate
-from codelet.context.tokens.budget import CATEGORIES, CompactionOptions, Reason, Shares, SizeTarget
+from codelet.context.tokens.budget import CATEGORIES, CompactionOptions, Reason, SizeTarget, shares_of
 from codelet.context.window import ContextWindow
 from codelet.errors import CodeletError
 from codelet.messages import Message, kind_of, newest_messages, newest_prompt
@@ -85,9 +85,9 @@ def conversation_targets(
     newest ones stays whole if they take at most 60 % together. Raises NothingToCompact for a compaction by hand that
     would change nothing.
     """
-    shares = Shares.of(window.budget.limit, options.shares)
+    shares = shares_of(window.budget.limit, options.shares)
     # With the usual shares the newest turns come first, whatever earlier ones then have left.
-    context = None if options.shares == tuple(CATEGORIES.values()) else shares.share("context")
+    context = None if options.shares == tuple(CATEGORIES.values()) else shares["context"]
     found = _usual_targets(parts, window, options, context, overflow=reason == "overflow")
     total = sum(map(window.estimate, parts.body))
     if reason == "entries":
@@ -103,7 +103,7 @@ def conversation_targets(
         wanted = min([smaller, *(target.size for target in found[:1])])
         larger = [target for target in found if smaller < target.size < total]
         found = [SizeTarget(size=wanted, whole=wanted * 95 // 100, unseen=wanted * 95 // 100), *larger]
-    return [target.replace(history=shares.share("history"), context=context) for target in found]
+    return [target.replace(history=shares["history"], context=context) for target in found]
 
 
 def _named_target(parts: Parts, window: ContextWindow, size: Size, total: int) -> list[SizeTarget]:
@@ -201,7 +201,7 @@ def category_sizes(messages: Sequence[Message], measure: Estimate, fixed: int) -
         size, kind = measure(message), kind_of(message)
         if kind == "segment":
             text = message["content"] or ""
-            entries = [entry for entry in parse_segment(text).entries if not entry.is_words]
+            entries = [entry for entry in parse_segment(text).entries if entry.label != "user"]
             quoted = sum(len(line) + 1 for entry in entries for line in (entry.label, *entry.lines))
             used["context"] += size * quoted // max(1, len(text))
             used["history"] += size - size * quoted // max(1, len(text))

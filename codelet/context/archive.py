@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from sys import getsizeof
 from time import process_time
 from typing import Any, NamedTuple
@@ -87,7 +88,12 @@ class Archive:
 
     def take_out(self, message: Mapping[str, object]) -> list[Archived]:
         """Remove the originals of a message that was cut; return them for `restore`."""
-        found = [e for e in self._named(message) if _same_call(e.message, message) or _same_head(e.message, message)]
+        text, found = text_of(message), []
+        for entry in self._named(message):
+            head = text_of(entry.message)[:_HEAD]  # of a text without a call, the beginning is the same
+            alike = entry.message.get("role") == message.get("role") and "tool_call_id" not in entry.message
+            if _same_call(entry.message, message) or (alike and head and head in text):
+                found.append(entry)
         for entry in found:
             del self._entries[entry.id]
             self.bytes -= entry.bytes
@@ -101,7 +107,9 @@ class Archive:
         return [entry for entry in found if entry.message is not message]
 
     def _store(self, key: str, turn: int, message: Mapping[str, object]) -> bool:
-        size = _size_of(message)
+        text = text_of(message)
+        size = getsizeof(text) + _BYTES_PER_CHARACTER * (characters(message) - len(text)) + _ENTRY_BYTES
+        size += sum(len(picture["data"]) for picture in images_of(message))
         if size > self.cap:
             self.lost += 1
             return False
@@ -112,10 +120,6 @@ class Archive:
         self._entries[key] = Archived(key, turn, message, size)
         self.bytes += size
         return True
-
-    def put_all(self, messages: Iterable[tuple[int, Mapping[str, Any]]]) -> list[str | None]:
-        """Store (turn, message) pairs; return their ids."""
-        return [self.put(turn, message) for turn, message in messages]
 
     def entries(self) -> list[Archived]:
         """Return all entries, oldest first."""
@@ -137,8 +141,14 @@ class Archive:
 
     def by_turn(self, turn: int) -> str:
         """Return the texts of a turn's messages, bounded."""
-        found = [_shown(entry) for entry in self._entries.values() if entry.turn == turn]
-        return _bounded("\n\n".join(found)) if found else f"Nothing in the archive belongs to turn {turn}."
+        found = [each for each in self._entries.values() if each.turn == turn]
+        if not found:
+            return f"Nothing in the archive belongs to turn {turn}."
+        text = "\n\n".join(f"[{e.id}, turn {turn}, {e.message.get('role')}]\n{text_in(e)}" for e in found)
+        kept = LONGEST_ANSWER - 80
+        if len(text) <= LONGEST_ANSWER:
+            return text
+        return f"{text[: kept * 2 // 3]}\n[… {len(text) - kept} characters left out …]\n{text[-kept // 3 :]}"
 
     def find(
         self, pattern: str, key: str = "", first: int = 1, longest: int = LONGEST_ANSWER
@@ -176,13 +186,6 @@ class Archive:
         return f"Nothing in {within} matches {pattern[:LONGEST_PATTERN]!r}; {searched}.", hits
 
 
-def _size_of(message: Mapping[str, object]) -> int:
-    """Return the bytes in memory; a text takes one, two or four per character, by its widest one."""
-    text = text_of(message)
-    images = sum(len(picture["data"]) for picture in images_of(message))
-    return images + getsizeof(text) + _BYTES_PER_CHARACTER * (characters(message) - len(text)) + _ENTRY_BYTES
-
-
 def _same_call(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
     if one.get("role") != other.get("role"):
         return False
@@ -192,19 +195,11 @@ def _same_call(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
     return bool(ids) and ids == [call["id"] for call in calls_of(other)]
 
 
-def _same_head(whole: Mapping[str, object], cut: Mapping[str, object]) -> bool:
-    """Return whether a text without a call begins like another one of its role."""
-    head = text_of(whole)[:_HEAD]
-    return whole.get("role") == cut.get("role") and "tool_call_id" not in whole and head != "" and head in text_of(cut)
-
-
 def line_matcher(pattern: str) -> re.Pattern[str]:
     """Compile a pattern for single lines, ignoring case; as plain text if it is no safe expression."""
     if len(pattern) <= LONGEST_PATTERN and not _SLOW.search(pattern):
-        try:
+        with suppress(re.error, RecursionError, OverflowError):
             return re.compile(pattern, re.IGNORECASE)
-        except (re.error, RecursionError, OverflowError):
-            return re.compile(re.escape(pattern), re.IGNORECASE)
     return re.compile(re.escape(pattern[:LONGEST_PATTERN]), re.IGNORECASE)
 
 
@@ -223,14 +218,3 @@ def _numbered(entry: Archived, first: int) -> Iterator[tuple[int, int, str]]:
         end = len(text) if end < 0 else end
         yield number, place, text[place:end]
         number, place = number + 1, end + 1
-
-
-def _shown(entry: Archived) -> str:
-    return f"[{entry.id}, turn {entry.turn}, {entry.message.get('role')}]\n{text_in(entry)}"
-
-
-def _bounded(text: str) -> str:
-    if len(text) <= LONGEST_ANSWER:
-        return text
-    kept = LONGEST_ANSWER - 80
-    return f"{text[: kept * 2 // 3]}\n[… {len(text) - kept} characters left out …]\n{text[-kept // 3 :]}"

@@ -11,15 +11,15 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from codelet import prompt
-from codelet.context.inputs import Attached
+from codelet.context.inputs import Attached, Refused
 from codelet.errors import ToolError, UsageError
 from codelet.messages import Picture
 from codelet.record import Record
 from codelet.safety import Policy
-from codelet.safety.verdict import Touch, Verdict
+from codelet.safety.verdict import Touch
 from codelet.tools import encoding, files
 from codelet.tools.pictures import media_type, memory_file, read_picture
 from codelet.tools.tool import ToolContext
@@ -30,14 +30,6 @@ _MENTION = re.compile(r"(?:^|(?<=[\s(\"'`]))@(?:\"([^\"\n]+)\"|([^\s\"'`]+))")
 _AFTER = ".,;:!?)]}>"
 _IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _LONGEST_PATH = 4_096
-
-
-class Refused(Record):
-    """A file that was not attached: the policy's reason, and whether it is denied whatever the flags."""
-
-    path: str
-    reason: str
-    denied: bool
 
 
 class Person(Record):
@@ -51,69 +43,56 @@ class Person(Record):
     confirm: Callable[[str, str], Awaitable[bool]]
 
 
-class Mentions:
-    """Attaches files. `person` is the user, if there is one to ask; `refused` are the files that were not attached.
+class Mentions(NamedTuple):
+    """Attaches files. `person` is the user, if there is one to ask.
 
     `mask` removes secrets from texts, `model` is the name of the model for images, `pasted` are images without a file,
     by name.
     """
 
-    def __init__(
-        self,
-        context: ToolContext,
-        policy: Policy,
-        mask: Callable[[str], str],
-        model: str,
-        *,
-        person: Person | None,
-        pasted: Mapping[str, bytes],
-    ) -> None:
-        self._pasted = pasted
-        self._context = context
-        self._policy = policy
-        self._mask = mask
-        self._model = model
-        self._person = person
-        self.refused: list[Refused] = []
+    context: ToolContext
+    policy: Policy
+    mask: Callable[[str], str]
+    model: str
+    person: Person | None
+    pasted: Mapping[str, bytes]
 
     async def attached(self, text: str) -> Attached | None:
         """Return a prompt's attachments; None without any. Raises UsageError for an image that cannot be sent."""
+        refused: list[Refused] = []
         texts: list[str] = []
         images: list[Picture] = []
         names: list[str] = []
         notes: list[str] = []
         for path, typed in self._paths(text).items():
-            if path in self._pasted:
-                data = self._pasted[path]
+            if path in self.pasted:
+                data = self.pasted[path]
                 with memory_file(data) as file:
                     images.append(image := self._image(file, data[: encoding.SAMPLE], path, len(data)))
                 names.append(f"{image['name']} ({image['width']} × {image['height']})")
                 continue
-            verdict = self._policy.judge("read", [Touch("read", path)])
-            if not await self._may_attach(path, verdict, typed=typed):
-                self.refused.append(Refused(path, verdict.reason, verdict.action == "deny"))
-                can_ask = self._person is not None and not typed and verdict.action == "ask"
+            verdict = self.policy.judge("read", [Touch("read", path)])
+            may = verdict.action == "allow"
+            if verdict.action == "ask" and self.person is not None and typed:
+                # Typing the path answers a rule of the user's that asks.
+                may = verdict.rule is not None or await self.person.confirm(path, verdict.reason)
+            if not may:
+                refused.append(Refused(path, verdict.reason, verdict.action == "deny"))
+                can_ask = self.person is not None and not typed and verdict.action == "ask"
                 hint = "; type its @ to be asked" if can_ask else ""
                 notes.append(f"@{path} is not attached: {verdict.reason}{hint}")
                 continue
             try:
-                name = self._take(path, self._context.replace(place=verdict.place), texts, images)
+                name = self._take(path, self.context.replace(place=verdict.place), texts, images)
                 names.append(name)
             except ToolError as error:
                 notes.append(f"@{path} is not attached: {error}")
         for number, each in enumerate(images, 1):
-            fields = {key: each[key] for key in ("name", "width", "height")}
-            sent = prompt.PICTURE_SENT.format(number=number, **fields)
+            sent = prompt.PICTURE_SENT.format(number=number, **each)
             texts.append(f"{'' if number > 1 else chr(10)}\n{sent}")
         if not texts and not notes:
             return None
-        return Attached("".join(texts), tuple(images), tuple(names), tuple(notes))
-
-    async def _may_attach(self, path: str, verdict: Verdict, *, typed: bool) -> bool:
-        """Return whether the policy or the user permits it. Typing the path answers a rule of the user's that asks."""
-        if verdict.action != "ask" or self._person is None or not typed:
-            return verdict.action == "allow"
-        return verdict.rule is not None or await self._person.confirm(path, verdict.reason)
+        return Attached("".join(texts), tuple(images), tuple(names), tuple(notes), tuple(refused))
 
     def _paths(self, text: str) -> dict[str, bool]:
         """Return the paths of existing files, each once, in order, and whether the user typed them."""
@@ -124,15 +103,15 @@ class Mentions:
             while path and not quoted and not self._is_there(path) and path[-1] in _AFTER:
                 path = path[:-1]
             if path and self._is_there(path):
-                name, typed = os.path.expanduser(path), self._person is not None and self._person.typed(mention.start())
+                name, typed = os.path.expanduser(path), self.person is not None and self.person.typed(mention.start())
                 found[name] = found.get(name, False) or typed
         return dict(list(found.items())[:_MOST])
 
     def _is_there(self, path: str) -> bool:
-        if path in self._pasted:
+        if path in self.pasted:
             return True
         try:
-            return (self._context.workspace / Path(path).expanduser()).is_file()
+            return (self.context.workspace / Path(path).expanduser()).is_file()
         except (OSError, ValueError, RuntimeError):
             return False
 
@@ -155,12 +134,12 @@ class Mentions:
             data = file.read(LARGEST_TEXT)
             decoded = encoding.decode_text(data)
             body = encoding.readable(decoded[0]) if decoded else encoding.decode_part(data)
-            texts.append(prompt.ATTACHED_FILE.format(name=name, text=self._mask(body)))
+            texts.append(prompt.ATTACHED_FILE.format(name=name, text=self.mask(body)))
             return name
 
     def _image(self, file: BinaryIO, head: bytes, name: str, size: int) -> Picture:
-        if not self._context.sees():
-            raise UsageError(f"{self._model} takes no images: {name} cannot be sent; choose a model with --model")
+        if not self.context.sees():
+            raise UsageError(f"{self.model} takes no images: {name} cannot be sent; choose a model with --model")
         try:
             return read_picture(file, head, name, size)
         except ToolError as error:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING, cast
 
 from codelet import events
-from codelet.context.tokens.budget import BudgetExceeded, CompactionOptions, Reason, Shares, had_effect, pays_after
+from codelet.context.tokens.budget import CompactionOptions, Reason, had_effect, pays_after, shares_of
 from codelet.context.window import ContextWindow, Measurement, NarrativeWriter
 from codelet.errors import UsageError
-from codelet.messages import Message, kind_of, newest_messages, unpaired
+from codelet.messages import Message, kind_of, newest_messages, reminder_type, unpaired
 from codelet.record import Newest, Record
 
 if TYPE_CHECKING:
     from codelet.context.allotment import Share, Size
     from codelet.context.archive import Archive, Archived
-    from codelet.context.compaction import Compacted, CompactionReport
-    from codelet.context.pins import Pins
+    from codelet.context.compaction.report import Compacted, CompactionReport
     from codelet.context.shortener import Shortener
     from codelet.conversation import Conversation, Parts
 
@@ -28,16 +26,68 @@ _PINNED = "message {number} is pinned: /unpin {number}, then {what}"
 _UNDO_STEPS = 5
 _FRUITLESS = 2
 _LEAST_ENTRIES = 10
+# The points of a pin for its turn, and of a drop against it.
+_VOTE = 5
+
+
+class Pins:
+    """The pinned messages. A call and its results are pinned together.
+
+    A pin also raises the score of its turn, a drop lowers it.
+    """
+
+    def __init__(self) -> None:
+        self._pinned: dict[int, Message] = {}
+        self.against: dict[int, Message] = {}
+        """The messages before those that the user dropped, by identity: their turns count less."""
+
+    def dropped(self, body: Sequence[Message], place: int, gone: Sequence[Message]) -> None:
+        """Note a drop of messages at `place`, against the turn that they were in."""
+        self.remove(gone)
+        if place and kind_of(gone[0]) != "prompt":
+            self.against[id(body[place - 1])] = body[place - 1]
+
+    def votes(self, body: Sequence[Message]) -> dict[int, int]:
+        """Return the points of pins and drops, by the number of the turn."""
+        if not self._pinned and not self.against:
+            return {}
+        from codelet.context.compaction.segments import turns_of
+
+        found: dict[int, int] = {}
+        for turn, message in zip(turns_of(body), body, strict=True):
+            if points := _VOTE * (message in self) - _VOTE * (id(message) in self.against):
+                found[turn] = max(-_VOTE, min(_VOTE, found.get(turn, 0) + points))
+        return found
+
+    def __contains__(self, message: object) -> bool:
+        return id(message) in self._pinned
+
+    def __len__(self) -> int:
+        return len(self._pinned)
+
+    def add(self, messages: Iterable[Message]) -> None:
+        self._pinned.update((id(message), message) for message in messages)
+
+    def remove(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self._pinned.pop(id(message), None)
+
+    def prune(self, messages: Sequence[Message]) -> None:
+        """Unpin messages that are no longer in the list."""
+        there = set(map(id, messages))
+        self._pinned = {key: message for key, message in self._pinned.items() if key in there}
+        self.against = {key: message for key, message in self.against.items() if key in there}
 
 
 class _Undo(Record):
     """The conversation before and after a rewrite, its kind, and the entries that a drop took from the archive.
 
-    `measurement` is the window's of the list before.
+    `against` are the user's votes before, `measurement` is the window's of the list before.
     """
 
     before: list[Message]
     after: list[Message]
+    against: dict[int, Message]
     what: str = "compaction"
     taken: tuple[Archived, ...] = ()
     measurement: Measurement | None = None
@@ -58,8 +108,8 @@ class CompactionPreview(Record):
 class Compactor:
     """Compacts the session's conversation, not its reminders.
 
-    `held` returns whether a message was not sent yet; it stays whole if possible. `reform` may replace a prompt that a
-    compaction cut by another text of the same size. `announce` is awaited before a compaction, with its reason.
+    `held` returns whether a message was not sent yet; it stays whole if possible. `announce` is awaited before a
+    compaction, with its reason.
     """
 
     def __init__(self, conversation: Conversation, window: ContextWindow, options: CompactionOptions) -> None:
@@ -71,21 +121,14 @@ class Compactor:
         self.narrator: NarrativeWriter | None = None
         self.bring_narrator: Callable[[], NarrativeWriter] | None = None
         self.held: Callable[[Message], bool] = lambda _: False
-        self.reform: Callable[[list[Message]], list[Message]] | None = None
         self.announce: Callable[[str], Awaitable[None]] | None = None
+        self._pins = Pins()
         self._archive: Archive | None = None
         self._conversation = conversation
         self._window = window
         window.at = options.at
         self._undo = Newest[_Undo](_UNDO_STEPS)
         self._fruitless = 0
-
-    @cached_property
-    def _pins(self) -> Pins:
-        """The user's pins."""
-        from codelet.context.pins import Pins
-
-        return Pins()
 
     def due(self) -> Reason | None:
         """Return the reason for an automatic compaction now, if there is one."""
@@ -115,7 +158,8 @@ class Compactor:
         from codelet.context.shortener import Shortener
 
         records = {record.id: record for record in self._conversation.calls}
-        return Shortener(self._window, self.options, self._pins, self._archive, self.held, records)
+        pins = self._pins
+        return Shortener(self._window, self.options, pins, pins.votes, self._archive, self.held, records)
 
     def new_turn(self) -> None:
         """Allow automatic compaction again at a new prompt."""
@@ -131,7 +175,7 @@ class Compactor:
         `instruction` is what the user asked to keep, `size` the wanted size of the next request.
         """
         from codelet.context.allotment import NothingToCompact
-        from codelet.context.compaction import IrreducibleContext
+        from codelet.context.compaction.plan import IrreducibleContext
         from codelet.system.machine import give_back_memory
 
         before = self._window.size(self._conversation)
@@ -225,7 +269,8 @@ class Compactor:
                     raise UsageError(_PINNED.format(number=pinned[0], what="undo the compaction"))
                 before = self._window.size(conversation)
                 conversation.rewrite([*last.before, *body[len(last.after) :]], f"a {last.what} was undone")
-                self._pins.undone(last.before, last.after, conversation.body)
+                self._pins.against = last.against
+                self._pins.prune(conversation.body)
                 for entry in last.taken:
                     self.archive.restore(entry.id, entry.turn, entry.message)
                 if last.measurement is not None and len(body) == len(last.after):
@@ -242,21 +287,21 @@ class Compactor:
         """
         unit = self._unit(number)[1]
         kept = [message for message in self._conversation.body if message in self._pins and message not in unit]
-        size = sum(map(self._window.estimate, [*kept, *unit]))
-        try:
-            self._limits().allocate("context", size)
-        except BudgetExceeded:
-            room = self.share_of("context")
-            raise UsageError(f"pinned messages would take {size:,} tokens; kept context may take {room:,}") from None
+        size, room = sum(map(self._window.estimate, [*kept, *unit])), self.share_of("context")
+        if size > room:
+            raise UsageError(f"pinned messages would take {size:,} tokens; kept context may take {room:,}")
         self._pins.add(unit)
 
     def _unit(self, number: int) -> tuple[int, list[Message]]:
         """Return the first number and the messages of the unit that a message is part of. Raises UsageError."""
-        from codelet.context.pins import unit_at
-
         messages = self._conversation.sent()
-        places = unit_at(messages, number)
-        return places[0], [messages[place] for place in places]
+        if not 0 <= number < len(messages):
+            raise UsageError(f"there is no message {number}; /context lists them")
+        if (kind := reminder_type(messages[number])) is not None:
+            raise UsageError(f"message {number} is the reminder {kind}; /reminders switches it")
+        while number > 0 and messages[number]["role"] == "tool":
+            number -= 1
+        return number, list(messages[number : number + len(messages[number].get("tool_calls", ())) + 1])
 
     def unpin(self, number: int) -> None:
         self._pins.remove(self._unit(number)[1])
@@ -273,9 +318,10 @@ class Compactor:
         taken = [entry for message in gone for entry in self.archive.take_out(message)] if self.archived else ()
         before, start = list(self._conversation.body), first - len(self._conversation.head)
         after = [*before[:start], *before[start + len(gone) :]]
+        against = dict(self._pins.against)
         self._pins.dropped(before, start, gone)
         self._conversation.rewrite(after, "a message was dropped")
-        self._undo.append(_Undo(before, after, "drop", tuple(taken)))
+        self._undo.append(_Undo(before, after, against, "drop", tuple(taken)))
         return list(range(first, first + len(gone)))
 
     def is_pinned(self, message: Message) -> bool:
@@ -320,10 +366,7 @@ class Compactor:
 
     def share_of(self, category: str) -> int:
         """Return the limit of one category in tokens."""
-        return self._limits().share(category)
-
-    def _limits(self) -> Shares:
-        return Shares.of(self._window.budget.limit, self.options.shares)
+        return shares_of(self._window.budget.limit, self.options.shares)[category]
 
     def shares(self) -> list[Share]:
         """Return the tokens and the limit of each category."""
@@ -342,13 +385,11 @@ class Compactor:
         if not self._conversation.same_body(body):
             return "the list changed in the meantime"
         measurement = self._window.measurement()
-        if self.reform is not None:
-            new = self.reform(new)
         if plain.same_body(new):
             return "a summary would make nothing in it smaller"
         if made.report.after > made.report.target or unpaired(new):
             return "the result was not valid"
-        self._undo.append(_Undo(body, new, measurement=measurement))
+        self._undo.append(_Undo(body, new, dict(self._pins.against), measurement=measurement))
         self._keep(list(plain.body), made.report)
         self.report = made.report
         self.count += 1
@@ -361,16 +402,13 @@ class Compactor:
 
         turns = turns_of(body)
         whole = self.shortener.originals(body)
-        self.archive.put_all((turns[place], whole[place]) for place in report.cut)
-        self.archive.put_all(
-            (turns[place], body[place])
-            for place in report.removed
-            if place < len(body)
-            and place not in report.cut
-            and kind_of(body[place]) != "segment"
-            and not self.held(body[place])  # it has its own entry
-            and whole[place] is body[place]
-        )
+        for place in report.cut:
+            self.archive.put(turns[place], whole[place])
+        for place in (place for place in report.removed if place < len(body) and place not in report.cut):
+            message = body[place]
+            # A held message has its own entry.
+            if kind_of(message) != "segment" and not self.held(message) and whole[place] is message:
+                self.archive.put(turns[place], message)
 
     def _what_stays(self) -> str:
         """Return why another compaction would not help, with the size of each category."""

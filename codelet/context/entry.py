@@ -14,8 +14,7 @@ from codelet.context.compactor import Compactor
 from codelet.context.inputs import Attached, Excerpt, Input, Piped, byte_length, composed, cut_in, line_count
 from codelet.context.window import ContextWindow
 from codelet.events import Cut
-from codelet.messages import Message, Picture, images_of, newest_prompt, user
-from codelet.record import Record
+from codelet.messages import Message, Picture, newest_prompt, user
 from codelet.safety.secrets import Masker
 from codelet.system.text import valid_unicode
 
@@ -33,14 +32,6 @@ LONGEST_KEPT = 16_000_000
 """Characters of a prompt that stay in memory; of a longer one three quarters are its beginning."""
 _SMALLEST_CAP = 2_000
 _CHARACTERS_PER_TOKEN = 4
-_BEGINNING = 40
-
-
-class _Recalled(Record):
-    """An answer of `recall`: its ranges, and its text in the list."""
-
-    ranges: Sequence[ShownRange]
-    text: str
 
 
 class Entry:
@@ -59,11 +50,10 @@ class Entry:
         self._masker = masker
         self._recall = recall
         self._inputs: list[Input] = []
-        self._forms: list[tuple[Message, Excerpt]] = []
+        self._form: tuple[Message, Excerpt] | None = None
         self._unsent = False
-        self._recalled: list[_Recalled] = []
+        self._recalled: list[tuple[Sequence[ShownRange], str]] = []
         self._earlier: tuple[Cut, ...] = ()
-        compactor.reform = self._reformed
         compactor.held = self._is_held
 
     def result(self, text: str, most: int | None = None) -> str:
@@ -71,9 +61,7 @@ class Entry:
         half = _CHARACTERS_PER_TOKEN * self._compactor.share_of("working") // 2
         if len(text) <= max(_SMALLEST_CAP, min(half, LARGEST_TEXT)) and most is None:
             return text
-        cap = self._room()
-        if most is not None:
-            cap = min(cap, most)
+        cap = self._room() if most is None else min(most, self._room())
         if len(text) <= cap:
             return text
         from codelet.context.compaction.plan import cut
@@ -100,12 +88,12 @@ class Entry:
         longest = max(_SMALLEST_CAP, self._window.characters(self._window.budget.window))
         excerpt = composed(self._inputs, min(length, longest), recall=False)
         message = user(excerpt.text, self._images)
-        self._forms = [(message, excerpt)]
+        self._form = message, excerpt
         return message
 
     def forget(self) -> None:
         """Reset after the conversation was cleared."""
-        self._inputs, self._forms, self._unsent, self._earlier = [], [], False, ()
+        self._inputs, self._form, self._unsent, self._earlier = [], None, False, ()
         self._recalled.clear()
 
     def adopt(self) -> None:
@@ -150,7 +138,7 @@ class Entry:
         excerpt = self._shown(room)
         message = user(excerpt.text, self._images)
         self._window.replaced(self._conversation.replace(place, message))
-        self._forms.append((message, excerpt))
+        self._form = message, excerpt
         for each in self._inputs:
             if not each.in_memory or not _is_whole(each, excerpt):
                 account = each.account
@@ -159,21 +147,26 @@ class Entry:
     def sent(self) -> None:
         """Note that the provider has begun to answer, so that the list was sent."""
         if self._unsent:
-            self._unsent = False
-            here = {id(message) for message in self._conversation.body}
-            for _, excerpt in [form for form in self._forms if id(form[0]) in here][-1:]:
-                for part, start, end in excerpt.ranges:
+            if self._form is not None and self._place() is not None:
+                for part, start, end in self._form[1].ranges:
                     part.sent.add(start, end)
+            self._unsent = False
             for each in self._inputs:
                 size = each.account
                 each.cut = size.read < size.bytes
-        if self._recalled:
-            self._note_recalled()
+        if not self._recalled:
+            return
+        texts = {message["content"] for message in self._conversation.body if message["role"] == "tool"}
+        by_key = {part.key: part for each in self._inputs for part in each.parts if part.key}
+        for hit in (hit for ranges, text in self._recalled if text in texts for hit in ranges):
+            if hit.key in by_key:
+                by_key[hit.key].sent.add(hit.start, hit.end)
+        self._recalled.clear()
 
     def recalled(self, ranges: Sequence[ShownRange], text: str) -> None:
         """Note ranges that `recall` returned; they count as sent once its whole answer is sent."""
         if any(part.key == hit.key for each in self._inputs for part in each.parts for hit in ranges):
-            self._recalled.append(_Recalled(ranges, prompt.escape(self._masker.mask(text))))
+            self._recalled.append((ranges, prompt.escape(self._masker.mask(text))))
 
     def piece_room(self) -> int:
         """Return the most characters of one answer of `recall`, besides its first line."""
@@ -186,49 +179,23 @@ class Entry:
     @property
     def cut(self) -> tuple[Cut, ...]:
         """The newest prompt's texts that were not sent whole, or not before the turn ended."""
+        waiting = self._form[1] if self._unsent and self._form is not None else None
         return self._earlier + tuple(
-            each.account for each in self._inputs if each.cut or not each.in_memory or self._is_cut(each)
+            each.account
+            for each in self._inputs
+            if each.cut or not each.in_memory or (waiting is not None and not _is_whole(each, waiting))
         )
-
-    def _is_cut(self, each: Input) -> bool:
-        """Return whether an unsent input would be cut."""
-        return self._unsent and bool(self._forms) and not _is_whole(each, self._forms[-1][1])
 
     def _is_held(self, message: Message) -> bool:
         """Return whether a message was not sent yet: a prompt, or an answer of `recall`."""
         if message["role"] == "tool":
-            return any(message["content"] == each.text for each in self._recalled)
-        return self._unsent and any(message is form for form, _ in self._forms)
-
-    def _note_recalled(self) -> None:
-        texts = {message["content"] for message in self._conversation.body if message["role"] == "tool"}
-        by_key = {part.key: part for each in self._inputs for part in each.parts if part.key}
-        for each in self._recalled:
-            for hit in each.ranges if each.text in texts else ():
-                if (part := by_key.get(hit.key)) is not None:
-                    part.sent.add(hit.start, hit.end)
-        self._recalled.clear()
+            return any(message["content"] == text for _, text in self._recalled)
+        return self._unsent and self._form is not None and message is self._form[0]
 
     def _place(self) -> int | None:
         """Return the place of the newest prompt in the body, if no one else replaced it."""
-        ours, body = {id(message) for message, _ in self._forms}, self._conversation.body
-        return next((place for place in range(len(body) - 1, -1, -1) if id(body[place]) in ours), None)
-
-    def _reformed(self, messages: list[Message]) -> list[Message]:
-        """Replace a prompt that a compaction cut by our own form, with its size and the id for `recall`."""
-        here = {id(message) for message in messages}
-        place = newest_prompt(messages)
-        if place < 0 or not self._forms or any(id(message) in here for message, _ in self._forms):
-            return messages
-        left, whole = messages[place]["content"] or "", self._forms[-1][0]["content"] or ""
-        if left[:_BEGINNING] != whole[:_BEGINNING]:
-            return messages
-        excerpt = self._shown(len(left))
-        if len(excerpt.text) > len(left):
-            return messages
-        message: Message = user(excerpt.text, images_of(messages[place]))
-        self._forms.append((message, excerpt))
-        return [*messages[:place], message, *messages[place + 1 :]]
+        body = self._conversation.body
+        return next((n for n, each in enumerate(body) if self._form is not None and each is self._form[0]), None)
 
     def _shown(self, room: int) -> Excerpt:
         """Return the prompt in `room` characters, with ids for the rest."""

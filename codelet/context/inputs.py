@@ -14,8 +14,6 @@ from codelet.events import Cut
 from codelet.messages import Picture
 from codelet.record import Record
 
-_LEAST_SHOWN = 80
-_STEP = 65_536
 _MARKER = r"\n\[… cut here: (stdin|the prompt) has ([0-9,]+) bytes in [0-9,]+ lines and does not fit; .*?…\]\n"
 
 
@@ -31,16 +29,26 @@ class Piped(Record):
     lines: int
 
 
+class Refused(Record):
+    """A file that was not attached: the policy's reason, and whether it is denied whatever the flags."""
+
+    path: str
+    reason: str
+    denied: bool
+
+
 class Attached(Record):
     """The attachments of a prompt: `text` to add after it, and `images`.
 
-    `names` lists them for the user, `notes` the files that are not attached.
+    `names` lists them for the user, `notes` the files that are not attached; `refused` are those that the policy did
+    not permit.
     """
 
     text: str = ""
     images: tuple[Picture, ...] = ()
     names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    refused: tuple[Refused, ...] = ()
 
 
 class Part:
@@ -92,24 +100,14 @@ class Input:
         first, last = self.parts[0], self.parts[-1]
         if self.in_memory and len(first.text) <= room:
             return Excerpt(first.text, ((first, 0, len(first.text)),))
-        longest = self._marker(0, 0, recall=recall)
-        brief = room < len(longest) + _LEAST_SHOWN
-        marker_room = len(self._brief_marker()) if brief else len(longest) + 40
-        left = max(0, room - marker_room)
+        left = max(0, room - len(self._marker(0, 0, recall=recall)) - 40)
         if self.in_memory:
             head, tail = ends(first.text, left)
         else:
             tail = _tail_of(last.text, left * 4 // 10)
             head = _head_of(first.text, left - (len(last.text) - tail))
-        marker = self._brief_marker() if brief else self._marker(head, tail, recall=recall)
-        text = first.text[:head] + marker + last.text[tail:]
+        text = first.text[:head] + self._marker(head, tail, recall=recall) + last.text[tail:]
         return Excerpt(text, ((first, 0, head), (last, tail, len(last.text))))
-
-    def _brief_marker(self) -> str:
-        ids = " and ".join(part.key for part in self.parts)
-        return prompt.CUT_BRIEFLY.format(
-            size=self._bytes, lines=self._lines, ids=f"; recall entry={ids}" if ids else ""
-        )
 
     def _marker(self, head: int, tail: int, *, recall: bool) -> str:
         first, last = self.parts[0], self.parts[-1]
@@ -177,17 +175,11 @@ def line_at(text: str, place: int) -> int:
 
 def place_of_line(text: str, number: int) -> int:
     """Return the place of a line's beginning; the end of the text if there are fewer lines."""
-    place, left = 0, number - 1
-    while left > 0:
-        found = text.count("\n", place, place + _STEP)
-        if found < left:
-            place, left = place + _STEP, left - found
-            if place >= len(text):
-                return len(text)
-            continue
-        for _ in range(left):
-            place = text.find("\n", place) + 1
-        break
+    place = 0
+    for _ in range(number - 1):
+        place = text.find("\n", place) + 1
+        if place == 0:
+            return len(text)
     return place
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codelet.context.compaction.observed import counts_in
 from codelet.context.tokens import estimate_text
 
 if TYPE_CHECKING:
-    from codelet.context.compaction import Compacted
+    from codelet.context.compaction.report import Compacted
 
 DELAYS = (0.0, 1.0, 2.0)
 OPENS_AFTER = 3
@@ -90,6 +89,10 @@ class NarrativeCheck:
         self.struck: list[str] = []
         self._joined = "\n".join(source)
         self._flat = " ".join(self._joined.split())
+        self._plain = _plain(self._flat)
+        self._numbers = {found.replace(",", "") for found in _NUMBER.findall(self._joined)}
+        self._words = {word.lower() for word in _WORD.findall(self._joined)}
+        self._folders = set(_FOLDER.findall(self._joined))
         self._room = room
         self._source_size = sum(estimate_text(text) for text in source)
         self._runs = runs or {}
@@ -147,7 +150,7 @@ class NarrativeCheck:
         if name.startswith("./"):
             return name[2:] in self._joined
         if name[0].isdigit():
-            return name.replace(",", "") in self._numbers if "," in name else name in self._numbers
+            return name.replace(",", "") in self._numbers
         parts = name.split("/")
         if len(parts) == 1 or not all(map(_WORD.fullmatch, parts)):
             return False
@@ -167,22 +170,6 @@ class NarrativeCheck:
                 if place < len(part):
                     return False
         return place > 0
-
-    @cached_property
-    def _plain(self) -> str:
-        return _plain(self._flat)
-
-    @cached_property
-    def _numbers(self) -> frozenset[str]:
-        return frozenset(found.replace(",", "") for found in _NUMBER.findall(self._joined))
-
-    @cached_property
-    def _words(self) -> frozenset[str]:
-        return frozenset(map(str.lower, _WORD.findall(self._joined)))
-
-    @cached_property
-    def _folders(self) -> frozenset[str]:
-        return frozenset(_FOLDER.findall(self._joined))
 
     def _outdated(self, line: str) -> str:
         """Return why a line is outdated: it has counts of an earlier run of a command, and none of its last run."""

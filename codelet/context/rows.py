@@ -34,15 +34,23 @@ def context_rows(
     records: Iterable[CallRecord] = (),
 ) -> list[ContextRow]:
     """Return the rows, the system prompt and the tools first."""
-    rows = [
-        ContextRow(-1, "system", "system prompt", system_tokens),
-        ContextRow(-1, "system", "tools", tool_tokens),
-    ]
-    turns, anchors = _turns(messages, records)
+    from codelet.context.compaction.observed import anchors_of, observations_of
+    from codelet.context.compaction.reading import ReadSession
+
+    session = ReadSession(messages, {record.id: record for record in records})
+    anchors: dict[int, list[str]] = {}
+    for found in anchors_of(session, observations_of(session)):
+        anchors.setdefault(found.turn, []).append(f"{found.kind} {found.weight}")
+    rows = [ContextRow(-1, "system", "system prompt", system_tokens), ContextRow(-1, "system", "tools", tool_tokens)]
     for number, message in enumerate(messages):
-        source = _source(message)
-        turn = 0 if source.startswith("reminder") else turns[number]
-        anchor = anchors.get(turn, "") if source == "user" else ""
+        kind, source, turn = kind_of(message), str(message["role"]), session.turns[number]
+        if kind == "reminder":
+            source, turn = f"reminder {reminder_type(message)}", 0
+        elif calls := message.get("tool_calls"):
+            source = "calls " + ", ".join(call["function"]["name"] for call in calls)
+        elif kind == "segment":
+            source = "compacted turns"
+        anchor = ", ".join(anchors.get(turn, ())) if source == "user" else ""
         tokens = estimate_message(message)
         rows.append(ContextRow(number, message["role"], source, tokens, turn, is_pinned(message), anchor))
     return rows
@@ -56,26 +64,3 @@ def floor_of(rows: Sequence[ContextRow]) -> dict[str, int]:
         "pinned": sum(row.tokens for row in rows if row.pinned),
     }
     return {part: tokens for part, tokens in floor.items() if tokens}
-
-
-def _turns(messages: Sequence[Message], records: Iterable[CallRecord]) -> tuple[list[int], dict[int, str]]:
-    """Return the turn of each message, and the anchors by turn."""
-    from codelet.context.compaction.observed import anchors_of, observations_of
-    from codelet.context.compaction.reading import ReadSession
-
-    session = ReadSession(messages, {record.id: record for record in records})
-    kinds: dict[int, list[str]] = {}
-    for anchor in anchors_of(session, observations_of(session)):
-        kinds.setdefault(anchor.turn, []).append(f"{anchor.kind} {anchor.weight}")
-    return session.turns, {turn: ", ".join(found) for turn, found in kinds.items()}
-
-
-def _source(message: Message) -> str:
-    kind = kind_of(message)
-    if kind == "reminder":
-        return f"reminder {reminder_type(message)}"
-    if calls := message.get("tool_calls"):
-        return "calls " + ", ".join(call["function"]["name"] for call in calls)
-    if kind == "segment":
-        return "compacted turns"
-    return message["role"]

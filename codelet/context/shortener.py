@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from codelet.call_record import CallRecord
@@ -12,8 +12,9 @@ from codelet.context.allotment import (
     conversation_targets,
     refused_limit,
 )
-from codelet.context.compaction import Compacted, CompactionSettings, IrreducibleContext, compact
-from codelet.context.pins import Pins
+from codelet.context.compaction.engine import compact
+from codelet.context.compaction.plan import CompactionSettings, IrreducibleContext
+from codelet.context.compaction.report import Compacted
 from codelet.context.tokens.budget import CompactionOptions, Reason, SizeTarget
 from codelet.context.window import ContextWindow
 from codelet.messages import Message, kind_of
@@ -28,12 +29,13 @@ BESIDE = "system prompt, tools and reminders"
 class Shortener(NamedTuple):
     """A stateless compaction. `archive` has the messages of earlier compactions, `records` are the session's calls.
 
-    `held` returns whether a message was not sent yet; it stays whole if possible.
+    `votes` returns the user's votes by turn, `held` whether a message was not sent yet; it stays whole if possible.
     """
 
     window: ContextWindow
     options: CompactionOptions
-    pins: Pins
+    pins: Container[Message]
+    votes: Callable[[Sequence[Message]], Mapping[int, int]]
     archive: Archive | None
     held: Callable[[Message], bool]
     records: Mapping[str, CallRecord]
@@ -62,7 +64,7 @@ class Shortener(NamedTuple):
         settings = CompactionSettings(
             keep_last=self.options.keep_last,
             fold=reason == "entries",
-            votes=self.pins.votes(body),
+            votes=self.votes(body),
             instruction=instruction,
             first_id=self.archive.next_number if self.archive is not None else 1,
         )

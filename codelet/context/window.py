@@ -1,15 +1,14 @@
-"""The context window: its fill, by reported usage and an estimate, and the effect of the prompt cache."""
+"""The context window: its fill, by reported usage and an estimate."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from operator import is_
 from typing import TYPE_CHECKING, Protocol
 
-from codelet.context.tokens import Estimator, estimate_length, estimate_message
+from codelet.context.tokens import Estimator, estimate_message
 from codelet.context.tokens.budget import Budget, effective_tokens
-from codelet.messages import ForeignMessage, Message, reminder_type
+from codelet.messages import ForeignMessage, Message
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
@@ -55,10 +54,6 @@ class ContextWindow:
     def estimate(self, message: ForeignMessage) -> int:
         """Return the size of a message in tokens, calibrated."""
         return self._estimator.message(message)
-
-    def estimate_length(self, length: int) -> int:
-        """Return the size of a message of this many characters in tokens, calibrated."""
-        return self._estimator.scaled(estimate_length(length))
 
     def characters(self, tokens: int) -> int:
         """Return the approximate characters in `tokens`, calibrated."""
@@ -152,67 +147,6 @@ class ContextWindow:
 
 def _plain(messages: Sequence[Message]) -> int:
     return sum(map(estimate_message, messages))
-
-
-_LEAST_PREFIX = 2_000
-
-
-class CacheWatch:
-    """Compares each request with the one before. `hits` and `total` sum up cached and all input tokens."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.hits = 0
-        self.total = 0
-        self._clock = clock
-        self._messages: list[Message] = []
-        self._at = 0.0
-        self._expected = 0
-        self._works = False
-        self._switched = False
-        self._why: str | None = None
-
-    def list_changed(self, why: str, *, body: bool) -> None:
-        """Note why the prefix changed, by a compaction for example; without `why` the messages are compared."""
-        if why:
-            self._why = why
-
-    def switched(self) -> None:
-        """Note a switch of the model; its provider may have no cache."""
-        self._switched = True
-        self._why = "another model was chosen"
-
-    def observe(self, messages: Sequence[Message], usage: Usage, volatile: int) -> str | None:
-        """Note a request's stable messages and its usage; return a notice if the cache gave too little.
-
-        `volatile` is the size in tokens of what followed the stable messages; the next request should find all the rest
-        in the cache.
-        """
-        self.hits += usage.cache_read
-        self.total += usage.total_input
-        now = self._clock()
-        before, expected, worked, waited = self._messages, self._expected, self._works, now - self._at
-        why, self._why = self._why, None
-        self._messages, self._at = list(messages), now
-        self._expected = max(0, usage.total_input - volatile)
-        self._works = usage.cache_read > 0 or (worked and not self._switched)
-        self._switched = False
-        if not worked or expected < _LEAST_PREFIX or 2 * usage.cache_read >= expected:
-            return None
-        reason = _reason(before, messages, why, waited)
-        return f"the cache gave {usage.cache_read:,} of about {expected:,} tokens: {reason}"
-
-
-def _reason(before: Sequence[Message], now: Sequence[Message], why: str | None, waited: float) -> str:
-    same = list(map(is_, before, now))
-    place = same.index(False) if False in same else len(same)
-    if place < len(before):
-        what = reminder_type(before[place]) or f"{before[place]['role']} message"
-        return f"the {what} at {place} changed{f', as {why}' if why else ''}"
-    if why is not None:
-        return why
-    if waited > CACHE_LIFETIME:
-        return f"{waited / 60:.0f} minutes passed, and it expires"
-    return "the prefix is the same; the provider did not keep it"
 
 
 class NarrativeWriter(Protocol):

@@ -70,8 +70,6 @@ class EventLog(Extension, Guard):
                 self._write("debug", "step", turn=self._session.turns, step=event.step)
             case events.UsageReport():
                 self._write("info", "usage", context=event.context, **_numbers(event.usage))
-                if event.cache_note:
-                    self._write("info", "note", text=event.cache_note)
             case events.Retry():
                 self._write("warning", "retry", attempt=event.attempt, wait=event.wait, reason=event.reason)
             case events.Compaction():

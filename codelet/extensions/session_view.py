@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from codelet import events
-from codelet.context import CacheWatch, Compactor, Entry, ReminderLedger
+from codelet.context import Compactor, Entry, ReminderLedger
 from codelet.conversation import Conversation, Messages
 from codelet.messages import Message
 from codelet.providers.facts import Circuit, ModelChange
@@ -71,8 +71,6 @@ class SessionView(Protocol):
     def compactor(self) -> Compactor: ...
     @property
     def entry(self) -> Entry: ...
-    @property
-    def cache(self) -> CacheWatch: ...
     @property
     def reminders(self) -> ReminderLedger: ...
     @property

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
 from codelet import events
-from codelet.context import CacheWatch, ContextWindow
+from codelet.context import ContextWindow
 from codelet.conversation import Conversation
 from codelet.errors import LimitReached, SpendingLimit
 from codelet.providers.facts import ModelFacts
@@ -161,9 +161,7 @@ class Meter:
 
     shared: SharedLimits | None = None
 
-    def __init__(
-        self, conversation: Conversation, window: ContextWindow, cache: CacheWatch, facts: ModelFacts, limits: Limits
-    ) -> None:
+    def __init__(self, conversation: Conversation, window: ContextWindow, facts: ModelFacts, limits: Limits) -> None:
         self.limits = limits
         self.facts = facts
         self.usage = Usage()
@@ -177,7 +175,6 @@ class Meter:
         self._asked: Usage | None = None
         self._conversation = conversation
         self._window = window
-        self._cache = cache
         self._doubted = False
         self._handoffs: list[events.Handoff] = []
 
@@ -307,12 +304,8 @@ class Meter:
         """
         self.count(usage, written)
         doubt = self._window.measured(usage, self._conversation, answered)
-        volatile = sum(map(self._window.estimate, self._conversation.tail))
-        note = self._cache.observe(self._conversation.messages[: answered - 1], usage, volatile)
         budget, size = self._window.budget, self._window.size(self._conversation)
-        report = events.UsageReport(
-            usage=usage, context=size, window=budget.window, cache_note=note, budget=budget.limit
-        )
+        report = events.UsageReport(usage=usage, context=size, window=budget.window, budget=budget.limit)
         if doubt is None or self._doubted:
             return [report]
         self._doubted = True

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from codelet.context import CacheWatch, ContextLimits, ContextWindow
+from codelet.context import ContextLimits, ContextWindow
 from codelet.errors import ProviderError
 from codelet.events import Notices
 from codelet.loop.meter import Meter
@@ -46,7 +46,6 @@ class Models:
         limits: ContextLimits,
         meter: Meter,
         window: ContextWindow,
-        cache: CacheWatch,
         clock: Callable[[], float],
         notices: Notices,
     ) -> None:
@@ -57,7 +56,6 @@ class Models:
         self._left: list[Provider] = []
         self._meter = meter
         self._window = window
-        self._cache = cache
         self._clock = clock
         self._notices = notices
         self._breakers: dict[tuple[str, str], tuple[Provider, CircuitBreaker]] = {}
@@ -97,7 +95,6 @@ class Models:
         self.chosen = provider if self.chosen is before else self.chosen
         self.current = provider
         self._standing_by = [provider if one is before else one for one in self._standing_by]
-        self._cache.list_changed("another effort was chosen", body=False)
 
     def learn(self, facts: ModelFacts) -> None:
         """Keep to what the server says of the current model."""
@@ -201,7 +198,6 @@ class Models:
         self.current = provider
         self._meter.facts = facts_of(provider.model, local=provider.local)
         self._window.switch(self.limits.within(self.facts))
-        self._cache.switched()
 
     def _keep_dropping(self, provider: Provider) -> None:
         """Keep out of requests what a server has refused, for every provider."""

@@ -16,7 +16,6 @@ from codelet import events, prompt
 from codelet.call_record import CallRecord
 from codelet.context import (
     Attached,
-    CacheWatch,
     CompactionOptions,
     Compactor,
     ContextLimits,
@@ -92,14 +91,14 @@ class Session:
         attached: list[Extension] | None = None,
     ) -> None:
         self.workspace, self.turns, self.notices = workspace, 0, events.Notices(self.mask)
-        self.safeguards, self.cache = safeguards or Safeguards(), CacheWatch(clock)
+        self.safeguards = safeguards or Safeguards()
         self._reported: list[events.Event] = []
         context = ToolContext(workspace, None if environment is None else dict(environment))
         facts, sizes = facts_of(provider.model, local=provider.local), ContextLimits(window, budget)
         self.window = ContextWindow(sizes.of(facts), 0, clock)
-        self.conversation = Conversation(self.window, self.cache, context)
-        self.meter = Meter(self.conversation, self.window, self.cache, facts, limits or Limits())
-        self.models = Models(provider, fallbacks, sizes, self.meter, self.window, self.cache, clock, self.notices)
+        self.conversation = Conversation(self.window, context)
+        self.meter = Meter(self.conversation, self.window, facts, limits or Limits())
+        self.models = Models(provider, fallbacks, sizes, self.meter, self.window, clock, self.notices)
         self.compactor = Compactor(self.conversation, self.window, compaction or CompactionOptions())
         later = any(each.offers_later for each in extensions)
         has_tools = tools is None or len(tools) > 0 or later or bool(offered_by(extensions))

@@ -8,7 +8,7 @@ import pytest
 
 from codelet import events
 from codelet.context.allotment import NothingToCompact, Size, parsed, smaller_size
-from codelet.context.compaction import IrreducibleContext
+from codelet.context.compaction.plan import IrreducibleContext
 from codelet.context.shortener import BESIDE
 from codelet.loop.session import Session
 from tests.context.conftest import Open

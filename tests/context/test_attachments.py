@@ -11,7 +11,7 @@ import pytest
 
 from codelet import events, prompt
 from codelet.context.attachments import LARGEST_TEXT, Person, dropped_picture
-from codelet.context.compaction import compact
+from codelet.context.compaction.engine import compact
 from codelet.context.tokens import estimate_message
 from codelet.context.tokens.exact import exact_size
 from codelet.errors import UsageError

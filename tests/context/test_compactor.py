@@ -11,7 +11,7 @@ from codelet import events
 from codelet.context import CompactionOptions
 from codelet.errors import ProviderError, UsageError
 from codelet.extensions.narrator import Narrator
-from codelet.messages import assistant, kind_of, tool_call, unpaired, user
+from codelet.messages import assistant, kind_of, unpaired, user
 from tests.context.conftest import Open
 from tests.context.scripted import (
     Answer,
@@ -240,17 +240,6 @@ async def test_no_narrator_is_asked_about_a_list_that_did_not_fit(open_session: 
     assert provider.overflows == len(compactions(seen, "done")), "it could not read the list either"
 
 
-async def test_a_result_that_breaks_the_list_is_not_committed(open_session: Open):
-    session, provider = open_session(window=32_000)
-    await fill(session, provider, 8)
-    before = list(session.messages)
-    session.compactor.reform = lambda made: [*made, assistant(None, [tool_call("x", "look", "{}")])]
-    async with aclosing(session.compact("mind the ports")) as stream:
-        [_, stopped] = compactions([event async for event in stream])
-    assert stopped.phase == "stopped"
-    assert session.messages == before and not session.compactor.archived
-
-
 async def test_an_overflow_that_stays_ends_the_turn_after_one_retry(open_session: Open):
     session, provider = open_session(window=64_000)
     await fill(session, provider, 3)
@@ -354,32 +343,6 @@ async def test_the_prefix_changes_only_where_that_is_reported(open_session: Open
     for place, (before, now) in enumerate(pairwise(provider.sent), 1):
         goes_on = now.stable[: len(before.stable)] == before.stable and now.tools == before.tools
         assert goes_on == (place not in reported), place
-
-
-async def test_the_cache_watch_names_what_changed_and_why(open_session: Open, tmp_path):
-    now = 0.0
-    session, provider = open_session(window=24_000, bare=False, clock=lambda: now)
-
-    async def note() -> str | None:
-        seen = await turn(session, "next")
-        return [event.cache_note for event in seen if isinstance(event, events.UsageReport)][-1]
-
-    await fill(session, provider, 8, lines=80)
-    assert await note() is None
-    await compacted(session)
-    said = await note() or ""
-    assert "at 1 changed" in said and "compacted" in said
-    await fill(session, provider, 4, lines=80)
-    (tmp_path / "CLAUDE.md").write_text("Be brief.\n")
-    assert "at 1 changed" in (await note() or "")
-    now = 400.0
-    provider.forget()
-    assert "7 minutes" in (await note() or "")
-    provider.forget()
-    assert "provider" in (await note() or "")
-    session.models.switch(ScriptedProvider(caches=False))
-    assert "another model" in (await note() or "")
-    assert await note() is None, "the new model's provider keeps no cache: nothing was expected"
 
 
 async def test_the_ledger_counts_each_reminder_once_a_request(open_session: Open):

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
-import tracemalloc
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
-from statistics import fmean
 
 import pytest
 
 from codelet import events
-from codelet.errors import ProviderError, UsageError
-from codelet.extensions.narrator import Narrator
+from codelet.errors import UsageError
 from codelet.loop.session import Session
 from codelet.messages import unpaired, user
 from codelet.settings import load_settings
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
 from tests.context.conftest import Open
 from tests.context.scripted import Answer, compactions, fill, text, turn
-from tests.support.amount import FULL
 
 MIB = 1 << 20
 
@@ -51,16 +46,6 @@ async def test_p1_a_hundred_megabytes_as_a_prompt_and_as_a_tool_result(open_sess
     kept = session.rewind()
     assert kept is not None and len(kept) < 17 * MIB, "not the hundred megabytes either"
     assert all(sent.size <= session.window.budget.hard for sent in provider.sent)
-
-
-async def test_p1_what_was_cut_can_be_recalled(open_session: Open):
-    session, provider = open_session(window=32_000)
-    provider.answers.extend([Answer("s", [("look", {"lines": 2_000})]), Answer("r", [("recall", {"entry": "r1"})])])
-    seen = await turn(session, "go")
-    cut, recalled = [event for event in seen if isinstance(event, events.ToolResult)]
-    assert "recall entry=r1" in cut.text and len(cut.text) <= 4 * session.compactor.share_of("working")
-    assert recalled.status == "done" and recalled.text.startswith("[r1, turn 1, tool, lines 1-")
-    assert recalled.text.partition("\n")[2].startswith("value_a_0 ") and " lines=376-" in recalled.text
 
 
 async def test_p2_a_corrupted_list_is_mended_by_a_compaction(open_session: Open):
@@ -99,29 +84,6 @@ async def test_p3_and_p8_the_list_stays_short_and_the_archive_keeps_its_cap(open
     assert max(lengths) < 400
 
 
-@pytest.mark.skipif(not FULL, reason="ten thousand turns: with --full only")
-async def test_p3_and_p8_ten_thousand_turns_take_no_more_memory(open_session: Open):
-    session, provider = open_session(window=4_000)
-    provider.keep = 2
-    session.compactor.archive.cap = MIB // 4
-    samples: list[int] = []
-
-    def sample() -> None:
-        gc.collect()
-        samples.append(tracemalloc.get_traced_memory()[0])
-
-    await run_turns(session, 8_500, lambda: None)
-    tracemalloc.start()
-    try:
-        await run_turns(session, 1_500, sample)
-    finally:
-        tracemalloc.stop()
-    third = len(samples) // 3  # each taken right after a compaction, when the list is at its smallest
-    early, late = fmean(samples[-2 * third : -third]), fmean(samples[-third:])
-    assert early > 100_000, "the list and the archive were replaced while memory was traced"
-    assert late - early < 32 * 500, f"not even 32 bytes a turn: {early:.0f} to {late:.0f}"
-
-
 async def test_p4_and_p6_feedback_pushes_out_no_error_and_no_rule(open_session: Open):
     session, provider = open_session(window=24_000)
     provider.answers.extend([Answer("s", [("broken", {"why": "src/core/engine.py"})]), Answer("noted")])
@@ -136,39 +98,6 @@ async def test_p4_and_p6_feedback_pushes_out_no_error_and_no_rule(open_session: 
     left = str(session.messages)
     assert "never touch src/core/engine.py, port 7433 must stay" in left
     assert "src/core/engine.py is not there" in left
-
-
-@pytest.mark.parametrize("how", ["fails", "hangs", "lies", "inflates", "calls"])
-async def test_p5_a_bad_narrator_changes_nothing(open_session: Open, how: str):
-    answers = {
-        "fails": Answer(error=ProviderError("no")),
-        "hangs": Answer(hangs=True),
-        "lies": Answer("we rewrote src/never/seen.py"),
-        "inflates": Answer("word " * 9_000),
-        "calls": Answer('<tool_call>{"name": "bash"}'),
-    }
-    results = []
-    for narrative in (False, True):
-        session, provider = open_session(window=24_000, extensions=[Narrator()] if narrative else [])
-        await fill(session, provider, 8)
-        if narrative:
-            Narrator(limit=0.05, failures=2).attach(session)  # one more opens it: no waiting between tries
-            provider.script = lambda request: answers[how]
-        async with aclosing(session.compact()) as stream:
-            assert compactions([event async for event in stream], "done")
-        results.append(session.messages)
-    assert results[0] == results[1]
-
-
-async def test_p5_a_good_narrator_is_heard_and_paid(open_session: Open):
-    session, provider = open_session(window=24_000, extensions=[Narrator()])
-    await fill(session, provider, 8)
-    used = session.usage.output
-    provider.answers.append(Answer("decided to keep src/part3/mod.py because tests need it"))
-    async with aclosing(session.compact()) as stream:
-        assert compactions([event async for event in stream], "done")
-    assert "decided to keep src/part3/mod.py because tests need it" in str(session.messages)
-    assert session.usage.output > used
 
 
 async def test_p7_compactions_at_once_commit_once(open_session: Open):

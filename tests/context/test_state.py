@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codelet.context.compaction import compact
+from codelet.context.compaction.engine import compact
 from codelet.context.compaction.segments import parse_segment
 from codelet.context.tokens import estimate_message
 from codelet.loop.session import Session

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from codelet.context import ContextWindow
 from codelet.context.tokens.budget import Budget
-from codelet.context.window import CacheWatch
 from codelet.conversation import Conversation
 from codelet.messages import Message, assistant, user
 from codelet.usage import Usage
@@ -95,36 +94,3 @@ def test_what_was_sent_is_all_but_the_answer_that_a_report_came_with():
     assert window.measured(report, messages, 3) == notice
     small = ContextWindow(Budget(100_000), 0)
     assert small.measured(report, listed(user("x" * 15_980)), 0) is None, "such a list fits any window"
-
-
-def test_a_prefix_that_the_cache_should_have_held_is_told_with_the_reason():
-    now = 0.0
-    watch = CacheWatch(lambda: now)
-    messages: list[Message] = [user("look"), assistant("done")]
-
-    def answered(read: int, total: int = 10_000) -> str | None:
-        return watch.observe(messages, Usage(total_input=total, cache_read=read), 1_000)
-
-    def reason(read: int) -> str:
-        size, _, why = (answered(read) or "").partition(": ")
-        assert f"{read:,} of about 9,000" in size
-        return why
-
-    assert answered(0) is None, "whether this provider keeps a cache is not known"
-    assert answered(0) is None
-    assert answered(9_000) is None
-    assert answered(4_500) is None, "half of it is enough"
-    assert "provider" in reason(4_499)
-    now += 301
-    assert "5 minutes" in reason(4_499)
-    watch.list_changed("the list was compacted", body=True)
-    assert reason(4_499) == "the list was compacted"
-    messages[0] = user("look again")
-    assert "the user message at 0" in reason(4_499)
-    assert answered(9_000, total=2_999) is None
-    assert answered(0) is None, "so short a prefix is not worth a word"
-    assert (watch.hits, watch.total) == (4 * 4_499 + 4_500 + 18_000, 9 * 10_000 + 2_999)
-    assert answered(9_000) is None
-    watch.switched()
-    assert "another model" in reason(0)
-    assert answered(0) is None, "whether its provider keeps one is not known"

@@ -71,7 +71,6 @@ def test_whatever_was_counted_is_written_so_that_it_comes_back(
                 usage=Usage(**dict(zip(Usage.fields, counts, strict=False))),
                 context=size,
                 window=128_000,
-                cache_note=None,
                 budget=size,
             )
         )

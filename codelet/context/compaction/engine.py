@@ -19,8 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from codelet.call_record import CallRecord
-from codelet.context.compaction.coverage import Line
-from codelet.context.compaction.evidence import Evidence
+from codelet.context.compaction.evidence import Evidence, Line
 from codelet.context.compaction.lexicon import Lexicon
 from codelet.context.compaction.observed import anchors_of, observations_of, removals, state_lines
 from codelet.context.compaction.plan import BODY, CompactionSettings, IrreducibleContext, KeepPlan

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from codelet.context.compaction.coverage import Coverage, Line
+from codelet.context.compaction.evidence import Coverage, Line
 from codelet.context.compaction.lexicon import Lexicon, as_changed, clip, common_cap, pieces
 from codelet.context.compaction.reading import SessionPiece
 

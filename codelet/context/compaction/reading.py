@@ -52,8 +52,8 @@ class DecodedCall(NamedTuple):
     def edits(self) -> list[tuple[str, str]]:
         """The pairs of old and new text."""
         found = []
-        for each in _objects(self.values):
-            texts = {key: text for key, text in each.items() if isinstance(text, str)}
+        for each in inside(self.values):
+            texts = {key: text for key, text in each.items() if isinstance(text, str)} if isinstance(each, dict) else {}
             old = next((text for key, text in texts.items() if _OLD_KEY.match(key) and text), "")
             new = next((text for key, text in texts.items() if _NEW_KEY.match(key)), None)
             found += [(old, new)] if old and new is not None else []
@@ -163,17 +163,17 @@ def _with_images(message: ForeignMessage, text: str) -> str:
 def call_of(call: Mapping[str, object]) -> DecodedCall:
     """Return a call with its arguments decoded."""
     values, name = _decoded(call_arguments(call)), call_name(call)
-    path = next((v for k, v in values.items() if _PATH_KEY.search(k) and _is_path(v)), "")
+    paths = (text for key, text in values.items() if isinstance(text, str) and _PATH_KEY.search(key))
+    path = next((text for text in paths if 0 < len(text) <= _LONGEST_PATH and "\n" not in text), "")
     command = next((text for k, v in values.items() if _COMMAND_KEY.search(k) and (text := _command(v))), "")
     if path and not re.search(r"\s", command):
         command = ""  # the name of a subcommand of the tool: `view`, `str_replace`
     subject = _IN_FOLDER.sub("", command, count=1) or path
     subject = subject or next((text for text in strings(values) if text.strip()), "")
     label = " ".join(subject[: 4 * _LABEL].split())
-    if not command and subject is path and len(path) > _LABEL:
-        label = f"…{path[1 - _LABEL :]}"
-    elif len(label) > _LABEL:
-        label = f"{label[: between_tokens(label, _LABEL - 1, -1)].rstrip()}…"
+    if len(label) > _LABEL:
+        is_path = not command and subject is path
+        label = f"…{path[1 - _LABEL :]}" if is_path else f"{label[: between_tokens(label, _LABEL - 1, -1)].rstrip()}…"
     return DecodedCall(str(call["id"]), name, values, path, command, f"{name} {label}".strip().replace("]", ")"))
 
 
@@ -183,10 +183,6 @@ def _decoded(arguments: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {"input": arguments}
     return values if isinstance(values, dict) else {"input": values}
-
-
-def _is_path(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= _LONGEST_PATH and "\n" not in value
 
 
 def _command(value: object) -> str:
@@ -212,10 +208,6 @@ def strings(value: object) -> Iterator[str]:
             yield str(each)
 
 
-def _objects(value: object) -> Iterator[dict[str, Any]]:
-    return (each for each in inside(value) if isinstance(each, dict))
-
-
 def output_of(text: str) -> tuple[str, int | None, bool]:
     """Return a result's output, its exit status if it has one, and whether it is a JSON object that reports failure.
 
@@ -225,7 +217,7 @@ def output_of(text: str) -> tuple[str, int | None, bool]:
     named = {key.lower(): value for key, value in values.items()}
     success = [named[key] for key in ("success", "ok") if isinstance(named.get(key), bool)]
     says_no = False in success or (True not in success and bool(named.get("error")))
-    flat = [(str(key), value) for each in _objects(values) for key, value in each.items()]
+    flat = [(str(key), value) for each in inside(values) if isinstance(each, dict) for key, value in each.items()]
     code = next((value for key, value in flat if _CODE_KEY.match(key) and type(value) is int), None)
     if code is not None:
         return "\n".join(value for _, value in flat if isinstance(value, str) and value.strip()), code, says_no

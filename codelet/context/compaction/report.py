@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -48,37 +49,36 @@ def scores(
     instruction: str = "",
 ) -> dict[int, Score]:
     """Score every turn. `votes` are the user's pins and drops; an instruction counts as part of the newest prompt."""
-    texts: dict[int, list[str]] = {}
-    files: dict[int, set[str]] = {}
+    texts, files = dict[int, list[str]](), defaultdict[int, set[str]](set)
     for number, piece in enumerate(session.pieces):
         texts.setdefault(piece.turn, []).append(piece.text if number >= session.recent else "")
-        files.setdefault(piece.turn, set()).update([piece.call.path] if piece.call and piece.call.path else ())
+        if piece.call is not None and piece.call.path:
+            files[piece.turn].add(piece.call.path)
     order = sorted(texts)
     prompt = next((piece.text for piece in reversed(session.pieces) if piece.kind == "user"), "")
     found = lexicon.of_text(f"{instruction}\n{prompt}"[:_READ])
     asked = sorted(filter(lexicon.is_name, found))[:_MOST_NAMES]
     recent_files = set[str]().union(*(files[turn] for turn in order[-_RECENT:]))
-    anchor_weights: dict[int, int] = {}
+    weights: dict[int, int] = {}
     for anchor in anchors:
-        anchor_weights[anchor.turn] = max(anchor.weight, anchor_weights.get(anchor.turn, 0))
+        weights[anchor.turn] = max(anchor.weight, weights.get(anchor.turn, 0))
     first_named: dict[str, int] = {}
     result: dict[int, Score] = {}
-    for place, turn in enumerate(order):
+    for place, turn in enumerate(order, 1):
         text = "\n".join(texts[turn])
         named = [name for name in asked if name in text]
         for name in named:
             first_named.setdefault(name, turn)
         parts = {
-            "anchor": anchor_weights.get(turn, 0),
-            "recency": CAPS["recency"] * (place + 1) // len(order),
+            "anchor": weights.get(turn, 0),
+            "recency": CAPS["recency"] * place // len(order),
             "relevance": _POINTS_EACH * len(named),
             "files": _POINTS_EACH * len(files[turn] & recent_files),
             "reference": CAPS["reference"] * any(first_named[name] == turn != order[-1] for name in named),
             "feedback": votes.get(turn, 0),
         }
-        result[turn] = Score(
-            turn, **{name: max(-CAPS[name], min(CAPS[name], points)) for name, points in parts.items()}
-        )
+        capped = {name: max(-CAPS[name], min(CAPS[name], points)) for name, points in parts.items()}
+        result[turn] = Score(turn, **capped)
     return result
 
 

@@ -34,11 +34,6 @@ class SegmentEntry:
     label: str
     lines: list[str] = field(default_factory=list)
 
-    @property
-    def is_words(self) -> bool:
-        """Return whether these are the user's words."""
-        return self.label == USER
-
 
 @dataclass
 class ParsedSegment:

@@ -68,14 +68,6 @@ class Source:
         """End all work for the turn."""
 
 
-def zones_of(sources: Iterable[Source]) -> Zones:
-    """Return the zones with the types of these sources in addition to codelet's own."""
-    known, own = list(sources), Zones()
-    more = [source for source in known if source.name not in own.types]
-    head, tail = ([source.name for source in more if source.zone == zone] for zone in ("head", "tail"))
-    return Zones(tuple(head), tuple(tail))
-
-
 class ReminderRow(Record):
     """One type: its text in the list, the text's tokens, the tokens `sent` in all requests so far, and its switch."""
 
@@ -99,7 +91,12 @@ class ReminderLedger:
 
     def __init__(self, sources: Sequence[Source] = (), notices: events.Notices | None = None) -> None:
         self.notices = notices or events.Notices()
-        self.zones = zones_of(sources)
+        own = Zones().types
+        head, tail = (
+            tuple(source.name for source in sources if source.zone == zone and source.name not in own)
+            for zone in ("head", "tail")
+        )
+        self.zones = Zones(head, tail)
         self.sourced = frozenset(source.name for source in sources)
         self.off_by_default = frozenset(source.name for source in sources if source.off)
         self._instructing = frozenset(source.name for source in sources if source.instructs)
@@ -179,19 +176,18 @@ class Renewal:
             source.stays = self._conversation.placement == "append"
         for source in self._on():
             await self._tried(source, source.begin)
-        head, tail = {}, {}
-        for source in self._sources:
+        head: dict[str, str | None] = {}
+        tail: dict[str, str | None] = {}
+        # Texts that stay are read right before a request.
+        for source in sorted(self._sources, key=lambda source: source.zone != "head"):
+            is_prepended = self._is_prepended(source)
             if source.zone == "head":
                 head[source.name] = await self._text(source)
-        for source in self._sources:
-            is_prepended = self._is_prepended(source)
-            if source.zone == "head" or source.stays or (source.late and not is_prepended):
-                continue  # sent texts that stay are read right before the request
-            text = await self._text(source)
-            if not is_prepended:
-                tail[source.name] = text
-            else:  # read once a turn, so it says as of when
+            elif is_prepended and not source.stays:  # read once a turn, so it says as of when
+                text = await self._text(source)
                 head[source.name] = prompt.AS_OF.format(when=prompt.TURN_START, text=text) if text else None
+            elif not source.late and not source.stays:
+                tail[source.name] = await self._text(source)
         self._head = head
         return self._renewed(head, tail)
 

@@ -1,18 +1,28 @@
-"""The sources of codelet's own reminders, apart from gitStatus."""
+"""The sources of codelet's own reminders."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from codelet import prompt
 from codelet.context.reminders import Source
-from codelet.context.reminders.git_status import GitStatus
 from codelet.context.reminders.instructions import Instructions, Touched
 from codelet.context.tokens.budget import percent_of
 from codelet.events import Notices
+from codelet.system.git import STATUS, run_git
+
+_SHOWN = 20
+_OUTPUT_LIMIT = 256_000
+_TIMEOUT = 2.0
+# The number of fields before the path, by the kind of entry.
+_COLUMNS = {"1 ": 8, "2 ": 9, "u ": 10}
+STEP_SECONDS = 0.15
+"""Seconds that a request within a turn waits for git; at the turn's start it waits for all of _TIMEOUT."""
 
 
 def own_sources(
@@ -127,3 +137,126 @@ class TokenStatus(Source):
         percent -= percent % 10 if self.stays else 0
         left = budget * (100 - percent) // 100
         return TOKEN_STATUS.format(percent=percent, budget=budget, left=left, model=self._model())
+
+
+class GitStatus(Source):
+    """The status of one workspace; a text that is not current says as of when it holds.
+
+    git runs at the turn's start and after each step that may have changed files. If it takes longer than STEP_SECONDS,
+    it continues during the request, and a later request gets the result. After one turn has waited in vain, later turns
+    do not wait until git answers in time again.
+    """
+
+    name = "gitStatus"
+
+    def __init__(self, workspace: Path, notices: Notices | None = None) -> None:
+        self._notices = notices or Notices()
+        self._workspace = workspace
+        self._text: str | None = None
+        self._when = prompt.TURN_START
+        self._changes = 0
+        self._answered = 0
+        self._slow = False
+        self._unread: str | None = None
+        self._asking: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Run git and wait for it; the previous turn was stopped."""
+        self._changes = self._answered = 0
+        self._when = prompt.TURN_START
+        if self._slow:  # the text says so already
+            self._ask()
+            return
+        await self._read()
+
+    def changed(self) -> None:
+        """Start git, unless it is still running."""
+        self._changes += 1
+        self._ask()
+
+    async def text(self) -> str | None:
+        """Return the status after waiting at most STEP_SECONDS; None outside a repository or without git."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + STEP_SECONDS
+        while not self._slow and self._answered < self._changes and (left := deadline - clock()) > 0:
+            asking = self._ask()
+            done, _ = await asyncio.wait({asking}, timeout=left)
+            for task in done:
+                task.result()
+        if self._text is None or self._slow or self._answered == self._changes:
+            return self._text
+        return prompt.AS_OF_CHANGED.format(when=self._when, text=self._text)
+
+    async def stop(self) -> None:
+        """Stop a git that is still running."""
+        asking, self._asking = self._asking, None
+        if asking is not None:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+    def _ask(self) -> asyncio.Task[None]:
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._answer(self._changes))
+        return self._asking
+
+    async def _answer(self, changes: int) -> None:
+        await self._read()
+        self._answered, self._when = changes, prompt.EARLIER_STEP
+
+    async def _read(self) -> None:
+        before = self._unread
+        self._text, self._slow, self._unread = await _ask_git(self._workspace)
+        if self._unread is not None and self._unread != before:
+            self._notices.say(self._unread)
+
+
+async def git_status(workspace: Path) -> str | None:
+    """The reminder's text; None outside a repository or without git."""
+    text, _, _ = await _ask_git(workspace)
+    return text
+
+
+async def _ask_git(workspace: Path) -> tuple[str | None, bool, str | None]:
+    """Return within _TIMEOUT the reminder's text, whether git timed out, and why it refuses to read the repository."""
+    answer = await run_git(workspace, "status", *STATUS, timeout=_TIMEOUT, limit=_OUTPUT_LIMIT)
+    if answer is None:
+        return None, False, None
+    if answer.broken_off:
+        return prompt.GIT_BROKEN_OFF.format(why=answer.broken_off), answer.timed_out, None
+    if answer.foreign_owner:
+        return prompt.GIT_NOT_READ, False, answer.foreign_owner
+    if answer.exit_code != 0 and answer.complete:
+        return None, False, None
+    return describe(answer.stdout, complete=answer.complete), False, None
+
+
+def describe(output: bytes, *, complete: bool = True) -> str:
+    """Return the output of `git status --porcelain=v2 --branch -z` as text for the model; the last entry may be cut."""
+    head, changes = dict[str, str](), list[str]()
+    entries = iter(output.decode("utf-8", "replace").split("\0")[: None if complete else -1])
+    for entry in entries:
+        if entry.startswith("# branch."):
+            key, _, head[key] = entry.removeprefix("# branch.").partition(" ")
+        elif entry.startswith("? "):
+            changes.append(f"?? {_shown(entry[2:])}")
+        elif (columns := _COLUMNS.get(entry[:2])) is not None and entry.count(" ") >= columns:
+            fields = entry.split(" ", columns)
+            # The old name follows a rename or a copy.
+            old = f"{_shown(next(entries, '?'))} -> " if entry[0] == "2" else ""
+            changes.append(f"{fields[1].replace('.', ' ')} {old}{_shown(fields[-1])}")
+    branch = head.get("head", "")
+    line = prompt.GIT_BRANCH.format(branch=prompt.GIT_DETACHED if branch == "(detached)" else branch)
+    line += prompt.GIT_UNBORN if head.get("oid") == "(initial)" else ""
+    if "upstream" in head:
+        ahead, _, behind = head.get("ab", "+0 -0").partition(" ")
+        line += prompt.GIT_UPSTREAM.format(name=head["upstream"], ahead=ahead[1:], behind=behind[1:])
+    if not changes:
+        return line + prompt.GIT_CLEAN
+    more = len(changes) - _SHOWN
+    line += prompt.GIT_CHANGES.format(changes="\n".join(changes[:_SHOWN]))
+    return line + (prompt.GIT_MORE.format(count=f"{more}{'' if complete else '+'}") if more > 0 else "")
+
+
+def _shown(path: str) -> str:
+    """Return a path on one line, with unprintable characters escaped."""
+    return path if path.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in path)

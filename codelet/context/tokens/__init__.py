@@ -51,12 +51,7 @@ def estimate_text(text: str) -> int:
 
 def estimate_message(message: ForeignMessage) -> int:
     """Return the approximate tokens of a message of any shape: a quarter of its characters, rounded up, and four."""
-    return estimate_length(characters(message))
-
-
-def estimate_length(length: int) -> int:
-    """Return the approximate tokens of a message with `length` characters."""
-    return -(-length // _CHARACTERS_PER_TOKEN) + _TOKENS_PER_MESSAGE
+    return -(-characters(message) // _CHARACTERS_PER_TOKEN) + _TOKENS_PER_MESSAGE
 
 
 class Estimator:

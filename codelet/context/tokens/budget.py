@@ -107,63 +107,27 @@ class Budget(Record):
         return None
 
 
-def saves_enough(before: int, after: int) -> bool:
-    """Return whether a rewrite is worth it: it saves at least 15 %."""
-    return 100 * (before - after) >= 15 * before
-
-
 def had_effect(before: int, after: int, budget: Budget) -> bool:
     """Return whether a compaction had effect: at most 0.6 H, and at least 15 % saved."""
-    return after <= budget.enough and saves_enough(before, after)
+    return after <= budget.enough and 100 * (before - after) >= 15 * before
 
 
 CATEGORIES: Mapping[str, int] = {"core": 5, "context": 30, "history": 15, "working": 50}
 
 
-class BudgetExceeded(ValueError):
-    """An allocation would exceed its category's share. Nothing was allocated."""
+def shares_of(total: int, percent: Sequence[int] = tuple(CATEGORIES.values())) -> dict[str, int]:
+    """Split the budget into categories, none of which gets more than its share; return the tokens of each.
 
-
-class Shares:
-    """The budget split into categories, none of which gets more than its share.
-
-    `percent` maps a category to its share in %; together they are 100. core: system prompt, tools, reminders; context:
-    kept turns; history: segments; working: the current turn and its answer. Raises ValueError for a total or a share
-    that is not a positive integer, and for shares that do not add up.
+    core: system prompt, tools, reminders; context: kept turns; history: segments; working: the current turn and its
+    answer. Raises ValueError for a total or a share that is not a positive integer, and for shares that are not 100 %
+    together.
     """
-
-    def __init__(self, total: int, percent: Mapping[str, int] = CATEGORIES) -> None:
-        self.total = checked_tokens(total, "budget")
-        self.percent = dict(percent)
-        self.used: dict[str, int] = {}
-        for name, share in self.percent.items():
-            checked_tokens(share, f"share of {name}", at_most=100)
-        if sum(self.percent.values()) != 100:
-            raise ValueError(f"the shares must add up to 100 %, not {sum(self.percent.values())}")
-
-    @classmethod
-    def of(cls, total: int, percent: Sequence[int]) -> Shares:
-        """Return the shares by four numbers in the order of CATEGORIES. Raises ValueError."""
-        return cls(total, dict(zip(CATEGORIES, percent, strict=True)))
-
-    def share(self, category: str) -> int:
-        """Return the tokens of a category. Raises KeyError for an unknown one."""
-        return self.total * self.percent[category] // 100
-
-    def left(self, category: str) -> int:
-        """Return the tokens that a category has left."""
-        return self.share(category) - self.used.get(category, 0)
-
-    def fits(self, category: str, tokens: int) -> bool:
-        """Return whether an allocation fits."""
-        return category in self.percent and 0 <= tokens <= self.left(category)
-
-    def allocate(self, category: str, tokens: int) -> None:
-        """Take tokens from a category. Raises BudgetExceeded, and takes none, if they do not fit."""
-        if not self.fits(category, tokens):
-            room = self.left(category) if category in self.percent else 0
-            raise BudgetExceeded(f"{category}: {tokens} tokens asked for, {room} left")
-        self.used[category] = self.used.get(category, 0) + tokens
+    checked_tokens(total, "budget")
+    for name, share in zip(CATEGORIES, percent, strict=True):
+        checked_tokens(share, f"share of {name}", at_most=100)
+    if sum(percent) != 100:
+        raise ValueError(f"the shares must add up to 100 %, not {sum(percent)}")
+    return {name: total * share // 100 for name, share in zip(CATEGORIES, percent, strict=True)}
 
 
 class CompactionOptions(Record):

@@ -65,7 +65,7 @@ def _title(snapshot: Document) -> str:
     for message in snapshot.messages:
         kind, words = kind_of(message), message["content"] or ""
         if kind == "segment":
-            said = (entry.lines for entry in parse_segment(words).entries if entry.is_words)
+            said = (entry.lines for entry in parse_segment(words).entries if entry.label == "user")
             words = next((line for lines in said for line in lines if line.strip()), "")
         if kind in ("prompt", "segment") and words.strip():
             return one_line(words, 120)

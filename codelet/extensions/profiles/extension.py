@@ -77,8 +77,6 @@ class Profiles(Extension, Guard):
     def _use(self, profile: Profile | None) -> None:
         session, self._profile = self._session, profile
         system = self._system if profile is None else profile.instructed(self._system)
-        if system != session.upkeep.system:
-            session.cache.list_changed("the profile was switched", body=False)
         session.upkeep.instruct(system)
         session.upkeep.offer_only(None if profile is None else profile.permitted_tools)
         session.meter.limit_turns(self._most if profile is None else profile.steps(self._most))

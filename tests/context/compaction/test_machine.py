@@ -6,7 +6,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from codelet.context.compaction import IrreducibleContext, compact
+from codelet.context.compaction.engine import compact
+from codelet.context.compaction.plan import IrreducibleContext
 from codelet.messages import NO_RESULT, normalise, unpaired
 from tests.context.compaction.lists import TEXT, calling, reminder, reminders, result, size, user
 from tests.support.amount import amount

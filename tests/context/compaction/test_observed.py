@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codelet.call_record import CallRecord, CommandEnd, FileFact
-from codelet.context.compaction import compact
+from codelet.context.compaction.engine import compact
 from codelet.context.compaction.lexicon import Lexicon
 from codelet.context.compaction.observed import anchors_of, command_key, observations_in, observations_of, state_lines
 from codelet.context.compaction.reading import ReadSession

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codelet.context.compaction import Compacted, IrreducibleContext, compact
+from codelet.context.compaction.engine import compact
+from codelet.context.compaction.plan import IrreducibleContext
+from codelet.context.compaction.report import Compacted
 from tests.context.compaction.lists import BROKEN, coding_session, pairing_faults, reminders, sessions, size
 from tests.support.amount import amount
 
@@ -88,7 +90,7 @@ def test_a_target_is_used_well(target):
 def test_the_same_bytes_under_any_hash_seed():
     root = Path(__file__).resolve().parents[3]
     program = (
-        "import json; from codelet.context.compaction import compact;"
+        "import json; from codelet.context.compaction.engine import compact;"
         "from tests.context.compaction.lists import coding_session;"
         "made = compact(coding_session(30), 3000); print(json.dumps([made.messages, repr(made.report)]))"
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.context.compaction import compact
+from codelet.context.compaction.engine import compact
 from codelet.context.compaction.lexicon import as_changed
 from codelet.context.tokens import estimate_message
 from scripts.bench.context.readers import read_all
@@ -54,7 +54,7 @@ def session(*middle: Message) -> list[Message]:
 def shown(messages: list[Message]) -> list[str]:
     """The lines of the summaries that are not the user's words, those of the newest changes among them."""
     segments = segments_of(messages)
-    return [line.strip() for s in segments for e in s.entries if not e.is_words for line in e.lines]
+    return [line.strip() for s in segments for e in s.entries if e.label != "user" for line in e.lines]
 
 
 @pytest.mark.parametrize("form", EDITS)
@@ -265,7 +265,7 @@ class Oracle:
         for segment in segments_of(messages):
             for entry in segment.entries:
                 file = entry.label.partition(" ")[2] if entry.label.split(" ")[0] in ("read", "edit", "write") else ""
-                for line in () if entry.is_words else map(str.strip, entry.lines):
+                for line in () if entry.label == "user" else map(str.strip, entry.lines):
                     if len(line) >= 8 and (file in self.removed.get(line, ()) if file else self.last.get(line)):
                         found.append(f"[t{entry.turn} {entry.label}] {line}")
         return found

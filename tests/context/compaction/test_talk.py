@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codelet.context.compaction import compact
+from codelet.context.compaction.engine import compact
 from tests.context.compaction.lists import Message, says, size, user
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from codelet.context.compaction import CompactionSettings, compact
+from codelet.context.compaction.engine import compact
 from codelet.context.compaction.lexicon import clip, is_noise
+from codelet.context.compaction.plan import CompactionSettings
 from codelet.context.compaction.prose import prose_lines
 from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, parse_segment, render
 from tests.context.compaction.lists import Message, calling, coding_session, result, says, segments_of, size, user
@@ -66,7 +67,7 @@ def test_what_is_said_again_is_told_once():
     made = compact(messages, 1_500).messages
     again = compact([*made, user(prompt), says("It does."), user("and now?")], 500).messages
     for messages, last in ((made, 11), (again, 13)):
-        words = [line for entry in segments_of(messages)[0].entries if entry.is_words for line in entry.lines]
+        words = [line for entry in segments_of(messages)[0].entries if entry.label == "user" for line in entry.lines]
         assert len(words) == 1 and words[0].startswith(f"{prompt} (again at t2, t3") and f"t{last - 1}" in words[0]
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.context.reminders.git_status import describe, git_status
-from codelet.context.reminders.sources import Environment
+from codelet.context.reminders.sources import Environment, describe, git_status
 from codelet.prompt import GIT_CHANGES
 from tests.support import repo as repositories
 from tests.support.repo import git

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from codelet.context.reminders.git_status import GitStatus
 from codelet.context.reminders.instructions import Instructions
+from codelet.context.reminders.sources import GitStatus
 from codelet.events import Notices
 from tests.support import repo
 

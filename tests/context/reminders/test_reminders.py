@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from codelet import events
-from codelet.context.reminders.git_status import GitStatus
-from codelet.context.reminders.sources import TOKEN_STATUS
+from codelet.context.reminders.sources import TOKEN_STATUS, GitStatus
 from codelet.conversation import Placement, Zones
 from codelet.loop.session import Session
 from codelet.messages import reminder_type, user, with_kinds
@@ -310,19 +309,6 @@ async def test_prepended_a_folders_instructions_come_at_once_too(
     await turn(session)
     assert "nestedClaudeMd" not in kinds(model_server.requests[2])
     assert reminder(model_server.requests[2], "claudeMd").endswith("SUB")
-
-
-async def test_the_cache_watch_says_what_prepending_costs(make_session: MakeSession, model_server: ModelServer):
-    usage = [Tokens(9_000, output=5), Tokens(9_000, cache_read=8_000, output=5), Tokens(9_000, output=5)]
-    model_server.script = [
-        Reply(calls=[TOUCH], usage=usage[0]),
-        Reply("ok", usage=usage[1]),
-        Reply("ok", usage=usage[2]),
-    ]
-    session = make_session(placement="prepend")
-    await turn(session)
-    notes = [event.cache_note for event in of_type(await turn(session), events.UsageReport)]
-    assert len(notes) == 1 and "gitStatus at 1" in str(notes[0]) and "--reminders prepend" in str(notes[0])
 
 
 @pytest.mark.parametrize("before, after", [("tail", "prepend"), ("prepend", "tail")])

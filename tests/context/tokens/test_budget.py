@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from codelet.context.tokens.budget import (
     Budget,
-    BudgetExceeded,
-    Shares,
     effective_tokens,
     had_effect,
     percent_of,
+    shares_of,
 )
 
 
@@ -72,25 +71,11 @@ def test_a_compaction_worked_when_it_is_small_enough_and_saved_enough():
 
 
 def test_budget_categories_take_no_more_than_their_share():
-    shares = Shares(200_000)
-    assert [shares.share(name) for name in ("core", "context", "history", "working")] == [
-        10_000,
-        60_000,
-        30_000,
-        100_000,
-    ]
-    shares.allocate("core", 9_000)
-    with pytest.raises(BudgetExceeded, match="core: 1001 tokens asked for, 1000 left"):
-        shares.allocate("core", 1_001)
-    assert shares.left("core") == 1_000
-    for category, tokens in (("nonsense", 1), ("core", -1)):
-        with pytest.raises(BudgetExceeded):
-            shares.allocate(category, tokens)
+    assert shares_of(200_000) == {"core": 10_000, "context": 60_000, "history": 30_000, "working": 100_000}
+    assert shares_of(999, (1, 34, 15, 50)) == {"core": 9, "context": 339, "history": 149, "working": 499}
 
 
-@pytest.mark.parametrize(
-    "percent", [{"core": 100, "working": 5}, {"core": 0, "working": 100}, {"core": True, "working": 99}]
-)
-def test_shares_must_add_up(percent):
+@pytest.mark.parametrize("percent", [(100, 5, 5, 5), (0, 50, 25, 25), (True, 49, 25, 25)])
+def test_shares_must_add_up(percent: tuple[int, ...]):
     with pytest.raises(ValueError, match="share"):
-        Shares(1_000, percent)
+        shares_of(1_000, percent)

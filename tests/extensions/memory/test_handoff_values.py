@@ -15,7 +15,7 @@ from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
 from codelet.extensions.memory.remembering import HEADINGS, UNCONFIRMED
 from codelet.loop.session import Session
-from codelet.messages import assistant, text_of, tool_call
+from codelet.messages import text_of, user
 from codelet.providers.protocol import Request
 from codelet.safety import Policy
 from codelet.safety.verdict import Answer as Said
@@ -141,7 +141,13 @@ async def test_a_value_takes_no_confirmed_facts_place(remembering: Remembering, 
 async def test_of_a_compaction_that_came_to_nothing_none_are_kept(remembering: Remembering, tmp_path: Path):
     session, provider = opened(remembering, tmp_path, None)
     await fill(session, provider, 5)
-    session.compactor.reform = lambda made: [*made, assistant(None, [tool_call("x", "look", "{}")])]
+    answers = provider.script
+
+    def changes_the_list(request: Request) -> Answer | None:
+        session.conversation.append(user("typed in the meantime"))
+        return answers(request)
+
+    provider.script = changes_the_list
     stopped = [event for event in await compacted(session) if isinstance(event, events.Compaction)][-1]
     assert stopped.phase == "stopped" and saved(session).facts == ()
 

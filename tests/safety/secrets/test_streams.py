@@ -49,7 +49,7 @@ def test_any_other_event_ends_all_streams_and_holds_no_secret() -> None:
     note = events.Note(f"it is {SECRET}")
     assert shown(said, ran, START) == [[], [], [said, ran, START], []]
     assert shown(said, note) == [[], [said, events.Note(f"it is {SHOWN}")], []]
-    report = events.UsageReport(usage=Usage(), context=1, window=2, cache_note=None, budget=2)
+    report = events.UsageReport(usage=Usage(), context=1, window=2, budget=2)
     assert shown(said, report)[1] == [said, report]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.context.reminders.git_status import git_status
+from codelet.context.reminders.sources import git_status
 from codelet.errors import UsageError
 from codelet.frontends.command_prompt import TextScreen
 from codelet.frontends.commands.doctor import git_found

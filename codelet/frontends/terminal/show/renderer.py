@@ -120,9 +120,6 @@ class Renderer:
                 pass
             case events.UsageReport():
                 self._report = event
-                if event.cache_note is not None:
-                    self._end_stretch()
-                    self._say("note", self.rows.note(clean(event.cache_note)))
             case _:
                 self._end_stretch()
                 self._settled(event)

@@ -152,7 +152,7 @@ async def switch_effort(repl: ReplControls, argument: str) -> None:
     if before.origin.startswith(REPLAY_PREFIX):
         raise UsageError("a recording answers as recorded: there is no model to ask for an effort")
     provider = repl.open_model(before.model, wanted)
-    if session.cache.total > 0 and session.messages:
+    if session.meter.requests > 0 and session.messages:
         back = f"/effort {before.effort or 'default'} before that keeps the cache"
         repl.screen.note(f"the next request may send about {session.size:,} tokens again without the cache; {back}")
     session.models.change_effort(provider)

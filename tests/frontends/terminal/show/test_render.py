@@ -150,7 +150,7 @@ def test_what_comes_from_outside_is_cleaned_and_never_markup() -> None:
         events.ToolCallStarted(id="1", name="read", arguments=evil),
         events.Retry(attempt=1, attempts=2, wait=1.0, reason=evil),
         events.Compaction(phase="done", reason="asked", before=1, after=1, lost=(evil,), note=evil),
-        events.UsageReport(usage=Usage(), context=1, window=2, cache_note=evil),
+        events.UsageReport(usage=Usage(), context=1, window=2),
         events.Interrupted(done=("1",), half_done=(evil,), not_done=()),
         events.TurnEnd("failed", 1, Usage(), evil),
     )
@@ -431,19 +431,6 @@ def test_a_compaction_leaves_a_receipt() -> None:
     assert "src/a.py" in lost and "/compact undo" in lost
     assert commands == "  /compact undo · /compact why"
     assert stopped == "✗ not compacted: nothing can shrink"
-
-
-def test_a_poor_cache_is_explained() -> None:
-    note = "the cache gave 0 of about 9,000 tokens: it expired"
-    out = plain(
-        events.UsageReport(
-            usage=Usage(total_input=10, cache_read=0, cache_write=0, output=1),
-            context=11,
-            window=100,
-            cache_note=note,
-        )
-    )
-    assert out == f"· {note}\n"
 
 
 def test_the_receipt_of_a_reduction_and_of_what_was_taken_back() -> None:
