@@ -134,7 +134,7 @@ def own_vendors(value: object) -> tuple[Vendor, ...]:
     """Tables that each describe a vendor, by its name; or what came of them."""
     if isinstance(value, tuple):
         return value
-    from codelet.providers.addresses.custom_vendors import vendors_from  # only where a user has one
+    from codelet.providers.custom_vendors import vendors_from  # only where a user has one
 
     return vendors_from(value)
 

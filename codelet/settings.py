@@ -317,7 +317,7 @@ class Settings(Record):
         None if the user could have picked it: from the lists, from the user's own settings, or at the user's own
         `api_base`.
         """
-        from codelet.providers.choice.accepted import refused_from_file  # only if a file names one
+        from codelet.providers.choice.names import refused_from_file  # only if a file names one
 
         aliases = dict(self.aliases)
         users = (*aliases, *aliases.values(), *self.fallback_model)

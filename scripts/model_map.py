@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from codelet.providers.catalog import vendors
-from codelet.providers.facts import COPY, WIRES, map_text
+from codelet.providers.facts import COPY, WIRES, whole_map
 
 _READ = re.compile(
     r"litellm_provider|mode|deprecation_date|max_(?:input_|output_)?tokens|off_peak_pricing"
@@ -25,7 +25,7 @@ _READ = re.compile(
 def text() -> str:
     """Return what the file is to hold, a line for each model: `facts` looks for the beginnings of lines."""
     hosted = {vendor.prefix for vendor in vendors() if not vendor.local}
-    listed: dict[str, dict[str, Any]] = json.loads(map_text() or b"{}")
+    listed: dict[str, dict[str, Any]] = whole_map()
     rows = [
         f"    {json.dumps(name)}: {json.dumps({key: entry[key] for key in entry if _READ.fullmatch(key)})}"
         for name, entry in listed.items()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codelet.providers.facts import map_text
+from codelet.providers.facts import whole_map
 from scripts.models_check import main
 
 TALKS = {"mode": "chat", "supports_function_calling": True}
@@ -19,7 +19,7 @@ KIMI = {"input_cost_per_token": 2e-06, "output_cost_per_token": 1e-05, "cache_re
 
 def checked(changes: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
     """The exit code, and the lines that name one of the changed models, for the installed map with changes."""
-    whole = json.loads(map_text() or b"{}")
+    whole = whole_map()
     whole.update(changes)
     path = folder / "map.json"
     path.write_text(json.dumps({name: entry for name, entry in whole.items() if entry is not None}), encoding="utf-8")

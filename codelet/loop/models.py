@@ -16,12 +16,11 @@ from codelet.errors import ProviderError
 from codelet.events import Notices
 from codelet.loop.meter import Meter
 from codelet.providers.facts import Circuit, ModelChange, ModelFacts, facts_of
-from codelet.providers.protocol import Provider
+from codelet.providers.protocol import Provider, ServerFacts
 
 if TYPE_CHECKING:
     from codelet.context.tokens.budget import Budget
     from codelet.loop.toolbox import Toolbox
-    from codelet.providers.asking import ServerFacts
     from codelet.providers.choice.breaker import CircuitBreaker
 
 _LONGEST_REASON = 200

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING
 
 from codelet.errors import ProviderError, UsageError
 from codelet.loop.reply import Reply
-from codelet.providers.content.recorded_request import plain_request, without_same
-from codelet.providers.protocol import Chunk, Provider, ReasoningChunk, Request, RetryChunk
+from codelet.providers.content.replay import plain_request, without_same
+from codelet.providers.protocol import Chunk, Provider, ReasoningChunk, Request, RetryChunk, ServerFacts
 from codelet.safety.opener import open_named
 from codelet.safety.secrets import mask
 from codelet.tools.call_forms import strict_object
 
 if TYPE_CHECKING:
-    from codelet.providers.asking import ServerFacts
-    from codelet.providers.content.recorded_request import Plain
+    from codelet.providers.content.replay import Plain
 
 _VERSION = 1
 _END = b"\n]}\n"

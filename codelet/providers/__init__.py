@@ -10,7 +10,7 @@ import re
 from typing import Literal
 
 from codelet.errors import UsageError
-from codelet.providers.catalog import table, vendor_of
+from codelet.providers.catalog import vendor_of
 from codelet.providers.endpoint import endpoint_for, speaks_responses
 from codelet.providers.facts import has_litellm, is_listed, is_provider
 from codelet.providers.protocol import Provider, ProviderOptions
@@ -32,17 +32,13 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
 
         return open_replay(model.removeprefix(REPLAY_PREFIX))
     if not _PLAIN.fullmatch(model):
-        from codelet.providers.choice.accepted import check_form  # for unusual names only
+        from codelet.providers.choice.names import check_form  # for unusual names only
 
         check_form(model)
     vendor = vendor_of(model, options.vendors)
     if transport == "litellm" and vendor in options.vendors:
         raise UsageError(f"{model!r}: litellm does not know the vendors of your settings; use --transport auto")
     endpoint = None
-    if transport == "auto" and table(model.partition("/")[0]).get("converse"):
-        from codelet.providers.addresses.clouds import speaks_converse
-
-        transport = "litellm" if speaks_converse(model, options.api_base) else transport
     if transport != "litellm":
         endpoint = endpoint_for(model, options.api_base, options.api_key, own=options.vendors)
     if endpoint is not None and endpoint.vendor.wire == "anthropic":
@@ -72,7 +68,7 @@ def _by_litellm(model: str, options: ProviderOptions, is_known: bool) -> Provide
             from codelet.providers.choice.known import refused_name  # for mistakes only
 
             raise UsageError(refused_name(model, options))
-        from codelet.providers.choice.accepted import check_for_litellm  # litellm takes longer to load by far
+        from codelet.providers.choice.names import check_for_litellm  # litellm takes longer to load by far
 
         check_for_litellm(model)
     from codelet.providers.by_litellm.provider import LiteLLMProvider

@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import suppress
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from codelet.errors import CodeletError, ProviderError
+from codelet.errors import ProviderError
 from codelet.providers.content.inline_reasoning import InlineReasoning
 from codelet.providers.failure import stream_failure
 from codelet.providers.protocol import Chunk, FinishChunk, FinishReason, TextChunk, ToolCallChunk
@@ -23,6 +22,10 @@ _BOM = b"\xef\xbb\xbf"
 _FIELDS = (b"data", b"event", b"id", b"retry", b":")
 
 _from_json = json.JSONDecoder().decode
+
+_AT_ONCE = 1 << 20
+_PACKED = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+"""The supported encodings, with zlib's number for each."""
 
 DONE: dict[str, Any] = {}
 SILENCE = 2.0
@@ -35,63 +38,28 @@ MOST_TOKENS = 10**9
 """More than any request has: a larger number is not a count, and its sums would leave an export's range."""
 
 
-class Events(ABC):
-    """The events of an answer, each with a flag: the last one read so far.
-
-    `DONE` ends the answer. Once `finished` is set, silence does too: some servers neither send it nor close.
-    """
-
-    def __init__(self) -> None:
-        self.finished = False
-        self._read: deque[dict[str, Any]] = deque()
-        self._failure: CodeletError | None = None
-        self._ended = False
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> tuple[dict[str, Any], bool]:
-        if not self._read:
-            try:
-                async with asyncio.timeout(SILENCE if self.finished else None):
-                    while not self._read and not self._ended and self._failure is None:
-                        await self._read_on()
-            except TimeoutError:
-                if not self.finished:
-                    raise
-                self._read.append(DONE)
-        if not self._read:
-            raise self._failure or StopAsyncIteration
-        event = self._read.popleft()
-        if event is DONE:
-            self._read.clear()
-            self._ended, self._failure = True, None
-        return event, not self._read
-
-    @abstractmethod
-    async def _read_on(self) -> None:
-        """Read more. An error becomes `_failure`, which is raised after the events before it."""
+Batches = AsyncGenerator[list[dict[str, Any]], None]
+"""The events of an answer, those that came together in one list. `DONE` ends the answer."""
 
 
-class ServerSentEvents(Events):
+async def server_sent_events(pieces: AsyncIterator[bytes]) -> Batches:
     """The objects of an event stream, `data: [DONE]` as `DONE`; raises ProviderError for anything but JSON."""
-
-    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
-        super().__init__()
-        self._pieces = pieces
-        self._fields = DataFields()
-
-    async def _read_on(self) -> None:
+    fields, ended = DataFields(), False
+    while not ended:
+        events: list[dict[str, Any]] = []
+        failure: ProviderError | None = None
         try:
-            piece = await anext(self._pieces, None)
-            self._ended = piece is None
-            for data in self._fields.flush() if piece is None else self._fields.feed(piece):
-                self._read.append(_event(data))
+            piece = await anext(pieces, None)
+            ended = piece is None
+            events.extend(map(_event, fields.flush() if piece is None else fields.feed(piece)))  # up to a bad one
         except NoEventStream as other:
-            self._ended = True
-            self._read.extend(await _whole(other.first, other.rest, self._pieces))
+            ended, events = True, await _whole(other.first, other.rest, pieces)
         except ProviderError as error:
-            self._failure = error
+            failure = error
+        if events:
+            yield events
+        if failure is not None:
+            raise failure
 
 
 class JoinedText:
@@ -152,29 +120,40 @@ class Decoder(ABC):
     def decode(self, event: dict[str, Any]) -> list[Chunk]:
         """The chunks of one event, the finish reason included; raises ProviderError for an error event."""
 
-    async def chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
-        """The chunks of the answer, the finish marker last; raises ProviderError if it is missing."""
+    async def chunks(self, batches: Batches) -> AsyncGenerator[Chunk, None]:
+        """The chunks of the answer, the finish marker last; raises ProviderError if it is missing.
+
+        After a finish reason silence ends the answer too: some servers neither say that it is done nor close.
+        """
         finish: FinishReason | None = None
-        empty, is_whole, text = True, False, JoinedText()
-        async for event, last in events:
-            is_end = event.get("type") in self.last_events
-            for chunk in text.take(self.decode, event, last or is_end):
-                if isinstance(chunk, FinishChunk):
-                    finish = chunk.reason
+        is_empty, is_whole, is_over, text = True, False, False, JoinedText()
+        while not is_over:
+            try:
+                async with asyncio.timeout(SILENCE if finish else None):
+                    batch = await anext(batches, None)
+            except TimeoutError:
+                if finish is None:
+                    raise
+                batch = [DONE]
+            is_over = batch is None
+            for number, event in enumerate(batch or (), 1):
+                is_over = event is DONE or event.get("type") in self.last_events
+                for chunk in text.take(self.decode, event, is_over or number == len(batch or ())):
+                    if isinstance(chunk, FinishChunk):
+                        finish = chunk.reason
+                    else:
+                        is_empty = False
+                        yield chunk
+                if event is DONE:
+                    is_whole = finish is not None or self.done_finishes
                 else:
-                    empty = False
-                    yield chunk
-            has_finish = finish is not None
-            is_whole = is_end or (has_finish and not self.last_events)
-            if event is DONE:
-                is_whole = has_finish or self.done_finishes
-            if is_end:
-                break
-            events.finished = has_finish
+                    is_whole = is_over or (finish is not None and not self.last_events)
+                if is_over:
+                    break
         for chunk in text.end():
-            empty = False
+            is_empty = False
             yield chunk
-        if not is_whole and not (empty and self.may_be_empty):
+        if not is_whole and not (is_empty and self.may_be_empty):
             raise ProviderError(NO_MARKER, retryable=True)
         yield FinishChunk(finish or "stop")
 
@@ -188,13 +167,10 @@ class NoEventStream(Exception):
 
 
 class DataFields:
-    """Parses an event stream into the data of its events. Not a coroutine: many small pieces come together."""
+    """Splits an event stream into the data of its events. Not a coroutine: many small pieces come together."""
 
     def __init__(self) -> None:
-        self._line: list[bytes] = []  # the pieces of a line whose end has not come
-        self._line_size = 0
-        self._data: list[bytes] = []
-        self._data_size = 0
+        self._buffer = bytearray()
         self._begun = False
         self._returned = False
 
@@ -203,40 +179,38 @@ class DataFields:
         if self._returned or b"\r" in piece:  # a line may end in CR, LF, or both
             piece, self._returned = piece.removeprefix(b"\n" if self._returned else b""), piece.endswith(b"\r")
             piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        first, *others = piece.split(b"\n")
-        self._line.append(first)
-        self._line_size += len(first)
-        if self._line_size > _EVENT_LIMIT:
-            raise ProviderError("the answer is garbled: a line of more than 16 MiB")
-        if not others:
+        known = max(0, len(self._buffer) - 1)
+        self._buffer += piece
+        if len(self._buffer) > _EVENT_LIMIT:
+            raise ProviderError("the answer is garbled: an event of more than 16 MiB")
+        if not self._begun and b"\n" in piece:
+            self._begin(ended=False)
+            known = 0
+        if not self._begun or self._buffer.find(b"\n\n", known) < 0:
             return []
-        lines = [b"".join(self._line), *others[:-1]]
-        self._line, self._line_size = [others[-1]], len(others[-1])
-        ended = [self._taken(line, lines[number:]) for number, line in enumerate(lines, 1)]
-        return [data for data in ended if data is not None]
+        *events, self._buffer = self._buffer.split(b"\n\n")
+        return [data for event in events if (data := _data_of(event)) is not None]
 
     def flush(self) -> list[bytes]:
         """The data of an event that only the stream's end ends."""
-        if self._line_size:
-            line, self._line, self._line_size = b"".join(self._line), [], 0
-            self._taken(line, [])
-        return [b"\n".join(self._data)] if self._data else []
-
-    def _taken(self, line: bytes, rest: list[bytes]) -> bytes | None:
         if not self._begun:
-            line = line.removeprefix(_BOM)
-            self._begun = bool(line)
-            if line and not line.startswith(_FIELDS):
-                raise NoEventStream(line, b"\n".join([*rest, *self._line]))
-        if line.startswith(b"data:"):
-            self._data.append(line[5:].removeprefix(b" "))
-            self._data_size += len(line)
-            if self._data_size > _EVENT_LIMIT:
-                raise ProviderError("the answer is garbled: an event of more than 16 MiB")
-        elif not line and self._data:
-            data, self._data, self._data_size = b"\n".join(self._data), [], 0
-            return data
-        return None
+            self._begin(ended=True)
+        data = _data_of(self._buffer)
+        return [] if data is None else [data]
+
+    def _begin(self, *, ended: bool) -> None:
+        """Look at the first line that is not empty, once it is there."""
+        start = bytes(self._buffer).removeprefix(_BOM).lstrip(b"\n")
+        line, end, rest = start.partition(b"\n")
+        if line and (end or ended):
+            self._begun, self._buffer = True, bytearray(start)
+            if not line.startswith(_FIELDS):
+                raise NoEventStream(line, rest)
+
+
+def _data_of(event: bytearray) -> bytes | None:
+    data = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")]
+    return bytes(b"\n".join(data)) if data else None
 
 
 def _event(data: bytes) -> dict[str, Any]:
@@ -279,11 +253,8 @@ async def _whole(first: bytes, rest: bytes, pieces: AsyncIterator[bytes]) -> lis
     found = found[0] if isinstance(found, list) and found else found
     if isinstance(found, dict) and found.get("error"):
         raise stream_failure(found["error"])
-    if isinstance(found, dict):
-        from codelet.providers.content.whole_answer import events_of
-
-        if (events := events_of(found)) is not None:
-            return events
+    if isinstance(found, dict) and (events := events_of(found)) is not None:
+        return events
     raise ProviderError(f"the answer is no event stream, it begins with {_shown(first)}; check --api-base")
 
 
@@ -320,3 +291,46 @@ def as_count(value: object, most: int = MOST_TOKENS) -> int:
 def as_counts(value: object) -> dict[str, Any]:
     """An object of counts; anything else counts as empty."""
     return value if isinstance(value, dict) else {}
+
+
+def events_of(answer: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The events that would have streamed this answer, for any of the three APIs; None if it is not an answer."""
+    choices = answer.get("choices")
+    if isinstance(choices, list) and choices and all(isinstance(each, dict) and "message" in each for each in choices):
+        return [{"choices": [{**each, "delta": each["message"]} for each in choices], "usage": answer.get("usage")}]
+    if answer.get("object") == "response" and isinstance(answer.get("output"), list):
+        kind = "response.incomplete" if answer.get("status") == "incomplete" else "response.completed"
+        return [{"type": kind, "response": answer}]
+    if answer.get("type") == "message" and isinstance(answer.get("content"), list):
+        return _messages(answer)
+    return None
+
+
+def _messages(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": {"usage": answer.get("usage")}}]
+    for index, block in enumerate(answer["content"]):
+        events.append({"type": "content_block_start", "index": index, "content_block": block})
+        if isinstance(block, dict) and block.get("type") == "tool_use":
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(block.get("input") or {})}
+            events.append({"type": "content_block_delta", "index": index, "delta": delta})
+        events.append({"type": "content_block_stop", "index": index})
+    events.append({"type": "message_delta", "delta": {"stop_reason": answer.get("stop_reason")}})
+    return [*events, {"type": "message_stop"}]
+
+
+async def unpacked(pieces: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
+    """The decompressed body; raises ProviderError if that fails."""
+    form = _PACKED.get(encoding.strip().lower())
+    if form is None:
+        raise ProviderError(f"the answer is packed as {encoding[:40]!r}, which was not requested; check --api-base")
+    import zlib
+
+    reader = zlib.decompressobj(form)
+    async for piece in pieces:
+        rest = piece
+        try:
+            while rest:
+                yield reader.decompress(rest, _AT_ONCE)
+                rest = reader.unconsumed_tail
+        except zlib.error as error:
+            raise ProviderError(f"the answer is garbled: it is no {encoding[:40]} ({error})") from None

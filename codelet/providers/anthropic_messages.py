@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from codelet import prompt
-from codelet.messages import Message, answer_parts, has_reasoning
+from codelet.messages import Message, answer_parts
 from codelet.providers.catalog import holds
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import NativeProvider, compact_json
-from codelet.providers.protocol import Chunk, ProviderOptions, Request
+from codelet.providers.protocol import ProviderOptions, Request
 
 if TYPE_CHECKING:
-    from codelet.providers.answer import Events
+    from codelet.providers.answer import Decoder
 
 _VERSION = "2023-06-01"
 _OWN_PLACE = "api.anthropic.com"
@@ -36,7 +36,6 @@ _MARK_BYTES = b"," + compact_json(_MARK)[1:]
 class AnthropicProvider(NativeProvider):
     """A model at a server with Anthropic's Messages."""
 
-    decoder = "anthropic_messages_decode"
     answer_form = "output_config"
     api = "messages"
 
@@ -47,14 +46,15 @@ class AnthropicProvider(NativeProvider):
         self._shared_end = ""
         self._offered: Sequence[dict[str, Any]] = ()
         self.quirks = self.quirks.replace(structured="always" if self._at_home else "alone")
+        self.path = "/messages" if endpoint.base.endswith("/v1") else "/v1/messages"
         self._own = own
         self._hides = own and holds("hides", model)
         self._hides_if_asked = own and holds("hides_if_asked", model)
         self._max_output = _DEFAULT_MAX_OUTPUT
         if options.effort is not None:
-            from codelet.providers.effort import AskedEffort, messages_way  # only with an effort
+            from codelet.providers.effort import AskedEffort, messages_words  # only with an effort
 
-            self.asked = AskedEffort(options.effort, model, *messages_way(model))
+            self.asked = AskedEffort(options.effort, model, "adaptive", messages_words(model))
             most = model_facts(model).max_output
             if most is not None and options.effort != "none":
                 self._max_output = min(most, _THINKING_MAX_OUTPUT)
@@ -72,8 +72,7 @@ class AnthropicProvider(NativeProvider):
         if request.system:
             mark = _LONG_MARK if self._own else _MARK
             head += b',"system":' + compact_json([{"type": "text", "text": request.system, **mark}])
-        most = request.max_output or self._max_output
-        options = {"max_tokens": most, "stream": True, **self._thinking(request.messages, most)}
+        options = {"max_tokens": request.max_output or self._max_output, "stream": True, **self._effort_fields()}
         for name, value in self._answer_fields(request).items():
             options[name] = {**options.get(name, {}), **value}
         if offered and not request.tools:
@@ -86,15 +85,6 @@ class AnthropicProvider(NativeProvider):
         self._mark(fragments, len(request.messages) - request.tail)
         closing = (b"]}]," if any(fragments) else b"],") + compact_json(options)[1:]
         return b"".join([model, head, b',"messages":[', *fragments, closing])
-
-    def _thinking(self, messages: Sequence[Message], most: int) -> dict[str, Any]:
-        """The effort fields. The API refuses a thinking budget in the middle of a turn that began without one."""
-        fields = self._effort_fields(most)
-        last = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
-        if "budget_tokens" in fields.get("thinking", ()) and last is not None and "tool_calls" in last:
-            thought = last.get("origin") == self.origin and has_reasoning(last)
-            return fields if thought else {}
-        return fields
 
     def share_cache(self, key: str, end: str) -> None:
         """Mark the shared part of the prompt, in a block of its own."""
@@ -124,9 +114,9 @@ class AnthropicProvider(NativeProvider):
     def _blocks(self, message: Message) -> list[dict[str, Any]]:
         blocks: list[dict[str, Any]] = []
         if "images" in message:
-            from codelet.providers.content.picture_forms import anthropic_blocks, unseen
+            from codelet.providers.content.picture_forms import anthropic_blocks
 
-            message = message if self.quirks.images else unseen(message)
+            message = self._without_refused(message)
             blocks += anthropic_blocks(message)
         text = message["content"] or ""
         if message["role"] == "tool":
@@ -154,19 +144,16 @@ class AnthropicProvider(NativeProvider):
             del blocks[-1]  # thinking may not come last
         return blocks
 
-    def _path(self) -> str:
-        return "/messages" if self._endpoint.base.rstrip("/").endswith("/v1") else "/v1/messages"
-
     def _headers(self) -> dict[str, str]:
         endpoint = self._endpoint
         is_token = endpoint.key_from in endpoint.vendor.bearer_names
         key = {} if endpoint.key is None else super()._headers() if is_token else {"x-api-key": endpoint.key}
         return {"anthropic-version": _VERSION, **key}
 
-    def _chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
+    def _decoder(self) -> Decoder:
         from codelet.providers.anthropic_messages_decode import MessageDecoder
 
-        return MessageDecoder().chunks(events)
+        return MessageDecoder()
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:

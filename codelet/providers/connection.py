@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from codelet.errors import ProviderError, UsageError
@@ -59,6 +59,7 @@ class Connection:
         self._quick_reads = 0
         self.target_prefix = ""
         self.proxy = ""
+        self.outer: asyncio.StreamWriter | None = None
         self.extra_headers: dict[str, str] = {}
         self._opened = time.monotonic()
 
@@ -70,8 +71,7 @@ class Connection:
         return h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20)
 
     async def read(self) -> bytes:
-        """The received bytes, b"" at the end. Between two reads the socket is paused, so that small pieces come
-        together.
+        """The received bytes, b"" at the end.
 
         An answer in thousands of small pieces costs by their number, so a fast stream is read less often.
         """
@@ -79,43 +79,17 @@ class Connection:
         if self._quick_reads >= _MANY_READS:
             await asyncio.sleep(_GATHER_SECONDS)
         begun = loop.time()
-        self._listen(now=True)
         data = await self.reader.read(_SMALL_READ)
-        if data:
-            self._listen(now=False)
         quick = len(data) < _SMALL_READ and loop.time() - begun < _QUICK_SECONDS
         self._quick_reads = min(self._quick_reads + 1, 2 * _MANY_READS) if quick else self._quick_reads // 2
         return data
 
-    def rest(self) -> None:
-        """Resume reading, so that a peer's close of a kept connection is noticed."""
-        self._listen(now=True)
-
-    def _listen(self, *, now: bool) -> None:
-        transport = self.writer.transport
-        if isinstance(transport, asyncio.Transport):
-            transport.resume_reading() if now else transport.pause_reading()
-
-    @staticmethod
-    def head(target: str, headers: Mapping[str, str], method: str = "POST") -> bytes:
-        """The head of a POST request; `headers` start with the host and include the body's length.
-
-        Written as h11 would, which is imported later; unusual values are left to h11. Raises h11.LocalProtocolError for
-        a target or header that cannot be sent.
-        """
-        lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
-        if all(line.isascii() and line.isprintable() and line == line.strip() for line in lines) and " " not in target:
-            return "\r\n".join([*lines, "", ""]).encode("ascii")
-        import h11
-
-        return h11.Connection(h11.CLIENT).send(_request(target, headers, method)) or b""
-
-    def sent(self, target: str, headers: Mapping[str, str], body: bytes, method: str = "POST") -> None:
-        """Update the protocol state for a written request."""
+    def sent(self, request: Mapping[str, Any], body: bytes) -> None:
+        """Update the protocol state for a written request: method, target and headers, then the body."""
         import h11
 
         self._quick_reads = 0
-        self.state.send(_request(target, headers, method))
+        self.state.send(h11.Request(**request))
         self.state.send_with_data_passthrough(h11.Data(data=body))
         self.state.send(h11.EndOfMessage())
 
@@ -128,10 +102,19 @@ class Connection:
         self.writer.transport.abort()
 
 
-def _request(target: str, headers: Mapping[str, str], method: str) -> h11.Request:
+def request_head(request: Mapping[str, Any]) -> bytes:
+    """The head of a request. Written as h11 would, which is imported later; unusual values are left to h11.
+
+    Raises h11.LocalProtocolError for a target or header that cannot be sent.
+    """
+    first = f"{request['method']} {request['target']} HTTP/1.1"
+    lines = [first, *(f"{name}: {value}" for name, value in request["headers"])]
+    usual = (line.isascii() and line.isprintable() and line == line.strip() for line in lines)
+    if all(usual) and " " not in request["target"]:
+        return "\r\n".join([*lines, "", ""]).encode("ascii")
     import h11
 
-    return h11.Request(method=method, target=target, headers=list(headers.items()))
+    return h11.Connection(h11.CLIENT).send(h11.Request(**request)) or b""
 
 
 def checked_url(base: str) -> SplitResult:
@@ -211,65 +194,30 @@ async def open_through(proxy: SplitResult, url: SplitResult) -> Connection:
         return connection
     context = tls_context()
     proxy_context = tls_context() if proxy.scheme == "https" else None
-    loop = asyncio.get_running_loop()
-    transport, head = await loop.create_connection(_ProxyHead, proxy.hostname or "", port_of(proxy), ssl=proxy_context)
+    answer, writer = await asyncio.open_connection(proxy.hostname, port_of(proxy), ssl=proxy_context)
     try:
-        fields = {"Host": target, **login}
-        lines = [f"CONNECT {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
-        transport.write("\r\n".join(lines).encode("latin-1"))
-        await head.whole
-        head.check(proxy.hostname or "")
-        # No await since the check: later bytes from the proxy reach TLS, and fail there.
-        reader = asyncio.StreamReader(_STREAM_LIMIT, loop)
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        tunnel = await loop.start_tls(transport, protocol, context, server_hostname=url.hostname)
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", *(f"{name}: {login[name]}" for name in login), "", ""]
+        writer.write("\r\n".join(lines).encode("latin-1"))
+        try:
+            first = (await answer.readuntil(b"\r\n\r\n")).split(b"\r\n", 1)[0][:200].decode("latin-1")
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            first = "no answer"
+        if (status := first.split(" ", 2)[1:2]) != ["200"]:
+            advice = f"; {PROXY_LOGIN}" if status == ["407"] else ""
+            raise ProviderError(f"the proxy {proxy.hostname} refused the connection: {first}{advice}")
+        # The tunnel has its own reader: bytes that the proxy sent unencrypted are not the server's.
+        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(_STREAM_LIMIT)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        tunnel = await loop.start_tls(writer.transport, protocol, context, server_hostname=url.hostname)
         if tunnel is None:  # the proxy hung up during the handshake
             raise ConnectionResetError
         protocol.connection_made(tunnel)
     except BaseException:
-        transport.abort()
+        writer.transport.abort()
         raise
-    writer = asyncio.StreamWriter(tunnel, protocol, reader, loop)
-    return Connection(reader, writer)
-
-
-class _ProxyHead(asyncio.Protocol):
-    """Collects a proxy's answer to CONNECT, apart from the tunnel's reader.
-
-    Bytes after the head were not encrypted by the server: the tunnel's reader would take them for the server's.
-    """
-
-    def __init__(self) -> None:
-        self.whole: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._received = bytearray()
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        if b"\r\n\r\n" in self._received or len(self._received) > _STREAM_LIMIT:
-            self._settle()
-
-    def eof_received(self) -> None:
-        self._settle()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._settle()
-
-    def check(self, host: str) -> None:
-        """Raise ProviderError unless the answer is a consent and nothing else."""
-        answer, blank_line, behind = bytes(self._received).partition(b"\r\n\r\n")
-        if not blank_line or answer.split(b" ", 2)[1:2] != [b"200"]:
-            line = answer.split(b"\r\n", 1)[0][:200].decode("latin-1") if blank_line else "no answer"
-            login = f"; {PROXY_LOGIN}" if answer.split(b" ", 2)[1:2] == [b"407"] else ""
-            raise ProviderError(f"the proxy {host} refused the connection: {line}{login}")
-        if behind:
-            raise ProviderError(
-                f"the proxy {host} sent {len(behind)} unencrypted bytes into an encrypted connection; "
-                "check the proxy variables"
-            )
-
-    def _settle(self) -> None:
-        if not self.whole.done():
-            self.whole.set_result(None)
+    connection = Connection(reader, asyncio.StreamWriter(tunnel, protocol, reader, loop))
+    connection.outer = writer  # which would close the transport if it were dropped
+    return connection
 
 
 def _proxy_login(proxy: SplitResult) -> dict[str, str]:

@@ -11,7 +11,6 @@ from codelet.errors import UsageError
 from codelet.providers.catalog import (
     CUSTOM,
     Vendor,
-    Wire,
     asked_wire,
     holds,
     is_vendor,
@@ -95,38 +94,17 @@ def endpoint_for(
         key = key.strip() or None  # files often end in a line end
     if key and not (key.isascii() and key.isprintable()):
         raise UsageError("the API key holds characters that no key has; was it copied whole?")
-    if vendor.cloud:
-        at_home = _in_cloud(vendor, model, api_base, environment, key=key is not None)
-        if at_home is None:
-            return None
-        vendor = at_home
     base = api_base or base_of(vendor, environment)
     if key is None and not vendor.local and base == vendor.base:
         raise UsageError(f"no key for {vendor.name}: set {vendor.key_names[0]}, or choose another --model")
     return Endpoint(vendor=vendor, base=base.rstrip("/"), key=key, key_from=key_from)
 
 
-def _in_cloud(
-    vendor: Vendor, model: str, api_base: str | None, environment: Mapping[str, str], *, key: bool
-) -> Vendor | None:
-    """The vendor with the address and protocol for that model; None if litellm has to reach it."""
-    from codelet.providers.addresses.clouds import place_of
-
-    name = real_name(model).partition("/")[2]
-    wire: Wire = "anthropic" if re.match(vendor.over_messages, name) else "openai"
-    if api_base is not None:
-        return vendor.replace(wire=wire)
-    place = place_of(vendor.prefix, name, environment, key=key)
-    return None if place is None else vendor.replace(base=place, wire=wire)
-
-
 def speaks_responses(model: str, endpoint: Endpoint) -> bool:
-    """Return whether requests go over OpenAI's Responses: by name, at vendors' own addresses, or in a cloud."""
+    """Return whether requests go over OpenAI's Responses: by name, or at vendors' own addresses."""
     asked, vendor = asked_wire(model), endpoint.vendor
     if asked is not None:
         return asked == "responses"
-    if vendor.cloud:
-        return re.match(vendor.over_responses, real_name(model).partition("/")[2].lower()) is not None
     host = _host_of(endpoint.base)
     own = (urlsplit(each.base).hostname for each in ((vendor,) if vendor.prefix else vendors()) if each.responses)
     return any(host == each or host.endswith(f".{each}") for each in own if each)
@@ -150,7 +128,7 @@ def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Q
     quirks = vendor.quirks
     service = not (vendor.local and vendor.prefix)  # a local template accepts any
     chats = vendor.silent_tools and asked_wire(model) != "responses"
-    own_server = not vendor.cloud and on_this_machine(api_base or "") and not facts.known
+    own_server = on_this_machine(api_base or "") and not facts.known
     marked = vendor.marked and re.match(vendor.marked, name.lower().partition("/")[2]) is not None
     marked = quirks.cache_marks or bool(marked)
     return quirks.replace(
@@ -174,12 +152,12 @@ def _alternates(model: str, api_base: str | None, own: Sequence[Vendor]) -> bool
     vendor = vendor_of(model, own) or (CUSTOM if api_base else None)
     if vendor is None:
         return bool(table(f"{model.partition('/')[0]}.quirks").get("alternating"))
-    if vendor.quirks.alternating or vendor.cloud or vendor.wire != "openai":
+    if vendor.quirks.alternating or vendor.wire != "openai":
         return vendor.quirks.alternating
     if on_this_machine(api_base or vendor.base):
         return True
     host = _host_of(api_base or vendor.base)
-    hosted = (each for each in (*vendors(), *own) if not (each.local or each.cloud))
+    hosted = (each for each in (*vendors(), *own) if not each.local)
     return bool(host) and all(urlsplit(each.base).hostname != host for each in hosted)
 
 
@@ -197,6 +175,13 @@ def base_of(vendor: Vendor, environment: Mapping[str, str] = os.environ) -> str:
         return vendor.base
     if not vendor.local:
         return moved
-    from codelet.providers.addresses import local_base  # only if moved
-
-    return local_base(moved, vendor.base)
+    # It may lack scheme, host, port or path, or be a listening address.
+    try:
+        url, usual = urlsplit(moved if "//" in moved else f"http://{moved}"), urlsplit(vendor.base)
+        port = url.port or (None if "//" in moved else usual.port)
+    except ValueError:
+        return moved  # the wire reports it
+    host = usual.hostname if url.hostname in (None, "0.0.0.0", "::") else url.hostname
+    place = f"[{host}]" if ":" in (host or "") else host
+    path = url.path.rstrip("/")
+    return f"{url.scheme}://{place}{f':{port}' if port else ''}{path if path.endswith('/v1') else path + '/v1'}"

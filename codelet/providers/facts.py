@@ -7,8 +7,8 @@ Without litellm, `models.json` is read, a part of its map (MIT licence).
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,6 @@ DEFAULT_WINDOW = 128_000
 WIRES = ("chat", "responses")
 
 _WEEK, _DAY = 7 * 24 * 60, 24 * 60
-_MINUTES_TO_MONDAY = 3 * _DAY
-"""Unix time began on a Thursday."""
 _PRICES = {
     "input_cost_per_token": "input",
     "output_cost_per_token": "output",
@@ -121,7 +119,7 @@ class ModelFacts(Record):
             return usage.cost
         if self.off_peak is not None and self.tiers:
             cheaper, windows = self.off_peak
-            minute = ((time.time() if at is None else at) // 60 + _MINUTES_TO_MONDAY) % _WEEK
+            minute = ((time.time() if at is None else at) // 60 + 3 * _DAY) % _WEEK  # Unix time began on a Thursday
             if any((minute - first) % _WEEK < count for first, count in windows):
                 return cheaper.cost(usage)
         prices = self.priced_at(usage.total_input)
@@ -158,10 +156,10 @@ def model_facts(model: str) -> ModelFacts:
 def _facts_by_name(model: str) -> ModelFacts:
     vendor = model.partition("/")[0]
     names = dict.fromkeys((model, model.partition("/")[2], model.rpartition("/")[2]))
-    places = _places([name for name in names if name])
+    if _map().find(json.dumps(model.rpartition("/")[2])[1:].encode() + b": {") < 0:  # one search, for each start
+        return _family_facts(model)
     for name in names:
-        entry = _entry(places[name]) if name in places else None
-        if entry is not None:
+        if (entry := _entry(name)) is not None:
             facts = entry_facts(entry)
             own = name == model or entry.get("litellm_provider") == vendor
             return facts if own else facts.replace(tiers=())
@@ -170,91 +168,55 @@ def _facts_by_name(model: str) -> ModelFacts:
 
 def is_listed(text: str) -> bool:
     """Return whether the map holds this model name, or a provider of this name."""
-    return text in _places([text]) or _position(b'"litellm_provider": ' + json.dumps(text).encode()) >= 0
+    return _entry(text) is not None or _map().find(b'"litellm_provider": ' + json.dumps(text).encode()) >= 0
 
 
 def names_entry(model: str) -> bool:
     """Return whether the map lists this model: by its full name, or at the prefix's provider."""
-    provider, slash, rest = model.partition("/")
-    places = _places([model, rest] if slash else [model])
-    if model in places:
+    provider, _, rest = model.partition("/")
+    if _entry(model) is not None:
         return True
-    entry = _entry(places[rest]) if rest in places else None
-    listed_for = "" if entry is None else str(entry.get("litellm_provider"))
+    listed_for = str((_entry(rest) or {}).get("litellm_provider"))
     return listed_for == provider or listed_for.startswith((f"{provider}_", f"{provider}-"))  # such as bedrock_converse
 
 
-def map_text() -> bytes | None:
-    """The whole map; None without one."""
-    path = _map_path()
-    return None if path is None else path.read_bytes()
+def whole_map() -> dict[str, dict[str, Any]]:
+    """All entries by name."""
+    found: dict[str, dict[str, Any]] = json.loads(_map()[:] or b"{}")
+    return found
 
 
 def is_provider(name: str) -> bool:
     """Return whether litellm has a provider of this name; its source is read, not run."""
-    import re
-
     folder = _folder()
     path = folder / "types" / "utils.py" if folder else None
     if path is None or not path.is_file():
         return False
-    _, found, behind = path.read_text(encoding="utf-8", errors="replace").partition("class LlmProviders(")
-    listed = behind.partition("\nclass ")[0]
-    return bool(found) and re.search(rf'^    \w+ = "{re.escape(name)}" *(#.*)?$', listed, re.MULTILINE) is not None
+    listed = (
+        path.read_text(encoding="utf-8", errors="replace").partition("class LlmProviders(")[2].partition("\nclass ")[0]
+    )
+    return re.search(rf'^    \w+ = "{re.escape(name)}" *(#.*)?$', listed, re.MULTILINE) is not None
 
 
-def entries_like(pattern: bytes) -> list[tuple[str, dict[str, Any]]]:
-    """The entries whose names match a pattern, in the map's order."""
-    import re
-
-    if _map_path() is None:
-        return []
-    with _open_map() as data:
-        found = [(match[1].decode(), match.end() - 1) for match in re.finditer(rb'\n *"(%b)": \{' % pattern, data)]
-    each = ((name, _entry(at)) for name, at in found)
-    return [(name, entry) for name, entry in each if entry is not None]
-
-
-def _entry(start: int) -> dict[str, Any] | None:
-    with _open_map() as data:
-        text = data[start : start + 16_384].decode("utf-8", "replace")
-    entry, _ = json.JSONDecoder().raw_decode(text)
-    return entry if isinstance(entry, dict) else None
+def _entry(name: str) -> dict[str, Any] | None:
+    """The map's entry of that name."""
+    key = json.dumps(name).encode() + b": {"
+    at = _map().find(key) if name else -1
+    if at < 0:
+        return None
+    start = at + len(key) - 1
+    entry: dict[str, Any] = json.JSONDecoder().raw_decode(_map()[start : start + 16_384].decode("utf-8", "replace"))[0]
+    return entry
 
 
-def _places(names: Sequence[str]) -> dict[str, int]:
-    """The offsets of these names' entries; all names end like the last one.
-
-    One search from the map's end to the first name takes milliseconds, and each start makes it.
-    """
-    if _map_path() is None or not names:
-        return {}
-    keys = {json.dumps(name).encode(): name for name in names}
-    end = json.dumps(names[-1])[1:].encode() + b": {"
-    found: dict[str, int] = {}
-    with _open_map() as data:
-        at = data.rfind(end)
-        while at >= 0 and names[0] not in found:
-            line = data[data.rfind(b"\n", 0, at) + 1 : at + len(end) - 3]
-            name = keys.get(line.removeprefix(b"    "))  # one key is not indented like the others
-            if name is not None:
-                found.setdefault(name, at + len(end) - 1)  # a few names occur twice; the last one counts
-            at = data.rfind(end, 0, at)
-    return found
-
-
-def _position(needle: bytes) -> int:
-    if _map_path() is None:
-        return -1
-    with _open_map() as data:
-        return data.rfind(needle)  # a few names occur twice; the last one counts
-
-
-def _open_map() -> mmap.mmap:
+@cache
+def _map() -> mmap.mmap | bytes:
+    """The text of the map, which stays on the disk; empty without one."""
     import mmap
 
     path = _map_path()
-    assert path is not None
+    if path is None:
+        return b""
     with path.open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
@@ -390,14 +352,14 @@ def _family_facts(model: str) -> ModelFacts:
         maker = next((each.prefix for each in vendors() if maker in table(each.prefix).get("called", ())), maker)
     newer = table(f'{maker}.newer."{name}"')
     like = newer.get("like", "")
-    if like in (places := _places([like] if like else [])):
-        facts = entry_facts({**(_entry(places[like]) or {}), **newer})
+    if (known := _entry(like)) is not None:
+        facts = entry_facts({**known, **newer})
         return facts if vendor in ("", maker) else facts.replace(tiers=())
     found = _newest(maker, name)
     if found is None:
         return ModelFacts()
-    wanted, known = name_parts(name), name_parts(found[0])
-    same = wanted is not None and known is not None and wanted[1][0] == known[1][0]
+    wanted, near = name_parts(name), name_parts(found[0])
+    same = wanted is not None and near is not None and wanted[1][0] == near[1][0]
     if found[1].window < DEFAULT_WINDOW and not same:
         return ModelFacts()
     return found[1].replace(known=False, tiers=(), like=found[0])
@@ -410,10 +372,11 @@ def _newest(maker: str, name: str) -> tuple[str, ModelFacts] | None:
         return None
     stem, version, kind = wanted
     best: tuple[tuple[bool, tuple[int, int], bool], str, ModelFacts] | None = None
-    from re import escape
-
-    prefix = b"" if maker in table("bare").values() else escape(f"{maker}/").encode()
-    for full, entry in entries_like(prefix + escape(stem).encode() + rb'[0-9][^"/]*'):
+    prefix = b"" if maker in table("bare").values() else re.escape(f"{maker}/").encode()
+    listed = rb'\n *"(%b[0-9][^"/]*)": \{' % (prefix + re.escape(stem).encode())
+    for match in re.finditer(listed, _map()):
+        full = match[1].decode()
+        entry = _entry(full) or {}
         known = name_parts(full.rpartition("/")[2].lower())
         if known is None or known[0] != stem or known[1] > version:
             continue
@@ -427,8 +390,6 @@ def _newest(maker: str, name: str) -> tuple[str, ModelFacts] | None:
 
 def name_parts(name: str) -> tuple[str, tuple[int, int], str] | None:
     """The name before the version, the version, and the kind after it; None without a version."""
-    import re
-
     match = re.fullmatch(_VERSIONED, name)
     if match is None or not match[1]:
         return None

@@ -22,10 +22,9 @@ PATIENCE = 30.0
 
 _PATIENCE_REFUSED = 10.0
 
-# Google reports each limit as an exceeded quota, with the time to wait.
+# Google reports each limit as an exceeded quota, with the time to wait, which the day's quota has too.
 _DELAY = re.compile(r'"retrydelay":\s*"(\d{1,9}(?:\.\d{1,9})?)s"')
 _OF_THE_DAY = "perday"
-
 
 _LEAST_WINDOW = 256
 
@@ -48,49 +47,74 @@ def http_failure(
 ) -> ProviderError:
     """The error for an answer with that status. `key_name` is the key's variable.
 
-    The key is removed from messages that repeat it. `other_base` is the address, or way, to suggest if nothing is found
-    at this one.
+    The key is removed from messages that repeat it. `other_base` is the address to suggest if nothing is found at this
+    one. `proxy` is the plain proxy that may have answered instead of the server.
     """
     detail = error_detail(without_key(body, key))
-    if proxy and not _is_of_server(status, headers, body):
-        if status == 404 and other_base:
-            detail = f"(is it {other_base}?) {detail}"
-        return _proxy_failure(status, headers, detail, place=place, proxy=proxy)
     lowered = detail.lower() + body[:2_000].lower()
     overflow = is_overflow(lowered, status)
-    of_key = status in (401, 403) or (status == 400 and _WRONG_KEY in lowered)
-    headline = _headline(status, overflow=overflow, of_key=of_key, place=place, key_name=key_name, with_key=bool(key))
-    if status in (401, 403) and _PAGE.match(body):
+    of_proxy = bool(proxy) and not _is_of_server(status, headers, body)
+    if of_proxy and status == 407:
+        headline = f"the proxy {proxy} wants credentials (407); {PROXY_LOGIN}"
+    elif of_proxy and _has_proxy_headers(headers):
+        headline = f"the proxy {proxy} answered with status {status}"
+    elif of_proxy:
+        headline = f"{place}, through the proxy {proxy}, answered with status {status}; check the proxy variables"
+    elif overflow:
+        headline = f"the prompt does not fit the model's window ({status})"
+    elif status in (400, 404) and _says(lowered, "no_tools"):
+        headline = f"the model takes no tools here ({status}); name another with --model, or talk without: --tools ''"
+    elif status in (401, 403) and _PAGE.match(body):
         gateway = f"a gateway ({headers['server'][:40]})" if headers.get("server") else "a gateway"
         headline = (
             f"{gateway} in front of {place} refused the request ({status}), not the API; "
             "check --api-base, and the network, VPN or proxy in use"
         )
-    elif status in (400, 404) and _says(lowered, "no_tools"):
-        headline = f"the model takes no tools here ({status}); name another with --model, or talk without: --tools ''"
-    elif status == 404 and other_base:
+    elif status in (401, 403) or (status == 400 and _WRONG_KEY in lowered):
+        rejected = f"{place} rejected the key ({status}); check {key_name}"
+        headline = rejected if key else f"{place} wants a key ({status}); set {key_name}"
+    else:
+        headline = f"{place} {_HEADLINES.get(300 if 300 <= status < 400 else status, _OTHER).format(status)}"
+    if status == 404 and other_base:
         headline += f" (is it {other_base}?)"
-    passing = _asks_again(headers, is_passing(status))
+    asks_again = {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
+    passing = is_passing(status) if asks_again is None else asks_again
     error = _failure(f"{headline}: {detail or 'no details'}", body, lowered, status, passing=passing, overflow=overflow)
     if (asked := retry_after(headers)) is not None:
         error.retry_after = asked
     return error
 
 
+_HEADLINES = {
+    300: "redirects elsewhere ({}), which is not followed; check --api-base",
+    402: "requires a payment ({})",
+    404: "does not know this model or path ({}); check --model and --api-base",
+    413: "limits the rate ({})",
+    429: "limits the rate ({})",
+}
+_OTHER = "answered with status {}"
+
+
 def _failure(
     message: str, body: str, lowered: str, status: int | None, *, passing: bool, overflow: bool
 ) -> ProviderError:
     """The error with what a body says of waiting and of the window."""
-    delay = _delay_in(body)
+    start = body[:20_000].lower()
+    found = None if _OF_THE_DAY in start else _DELAY.search(start)
+    used_up = found is None and _says(lowered, "exhausted")
     return ProviderError(
         message,
         status=status,
-        retryable=passing and not overflow and not _is_final(lowered, delay),
-        retry_after=delay,
+        retryable=passing and not (overflow or used_up or _says(lowered, "alternation")),
+        retry_after=float(found[1]) if found else None,
         overflow=overflow,
         window=reported_window(body) if overflow else None,
         prompt_size=reported_prompt_size(body) if overflow else None,
     )
+
+
+def _has_proxy_headers(headers: dict[str, str]) -> bool:
+    return any(name.startswith("proxy-") for name in headers)
 
 
 def _is_of_server(status: int, headers: dict[str, str], body: str) -> bool:
@@ -98,32 +122,19 @@ def _is_of_server(status: int, headers: dict[str, str], body: str) -> bool:
 
     A 413 counts as the server's in any form: the prompt has to be shorter.
     """
-    if status == 413:
-        return True
-    if status == 407 or any(name.startswith("proxy-") for name in headers):
-        return False
-    try:
-        found: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        return False
-    found = found[0] if isinstance(found, list) and found else found
+    if status in (407, 413) or _has_proxy_headers(headers):
+        return status == 413
+    found = _parsed(body)
     return isinstance(found, dict) and any(found.get(name) for name in ("error", "message", "detail"))
 
 
-def _proxy_failure(status: int, headers: dict[str, str], detail: str, *, place: str, proxy: str) -> ProviderError:
-    """The error for an answer that is, or may be, the proxy's."""
-    if status == 407:
-        headline = f"the proxy {proxy} wants credentials (407); {PROXY_LOGIN}"
-    elif any(name.startswith("proxy-") for name in headers):
-        headline = f"the proxy {proxy} answered with status {status}"
-    else:
-        headline = f"{place}, through the proxy {proxy}, answered with status {status}; check the proxy variables"
-    return ProviderError(
-        f"{headline}: {detail or 'no details'}",
-        status=status,
-        retryable=_asks_again(headers, is_passing(status)),
-        retry_after=retry_after(headers),
-    )
+def _parsed(body: str) -> Any:
+    """The JSON in a body, the first of a list; None for anything else."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return found[0] if isinstance(found, list) and found else found
 
 
 def stream_failure(error: object) -> ProviderError:
@@ -202,60 +213,21 @@ def is_passing(status: int) -> bool:
     return status in _PASSING or 500 <= status < 600
 
 
-def _delay_in(text: str) -> float | None:
-    """The seconds in Google's error details; None if the day's quota is used up, which has them too."""
-    lowered = text[:20_000].lower()
-    found = None if _OF_THE_DAY in lowered else _DELAY.search(lowered)
-    return float(found[1]) if found else None
-
-
-def _is_final(lowered: str, delay: float | None) -> bool:
-    """Return whether waiting does not help: roles do not alternate, or a quota is used up."""
-    used_up = delay is None and _says(lowered, "exhausted")
-    return used_up or _says(lowered, "alternation")
-
-
-def _asks_again(headers: dict[str, str], otherwise: bool) -> bool:
-    """Return whether to retry, if the server says so itself."""
-    return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower(), otherwise)
-
-
 def without_key(text: str, key: str | None) -> str:
     """The text without the key. One too short to be masked elsewhere is an ordinary word."""
     return text.replace(key, "[key]") if key and len(key) >= SHORTEST_SECRET else text
 
 
-def _headline(status: int, *, overflow: bool, of_key: bool, place: str, key_name: str, with_key: bool) -> str:
-    if overflow:
-        return f"the prompt does not fit the model's window ({status})"
-    if of_key:
-        if not with_key:
-            return f"{place} wants a key ({status}); set {key_name}"
-        return f"{place} rejected the key ({status}); check {key_name}"
-    if status == 402:
-        return f"{place} requires a payment (402)"
-    if status == 404:
-        return f"{place} does not know this model or path (404); check --model and --api-base"
-    if status in (413, 429):
-        return f"{place} limits the rate ({status})"
-    if 300 <= status < 400:
-        return f"{place} redirects elsewhere ({status}), which is not followed; check --api-base"
-    return f"{place} answered with status {status}"
-
-
 def error_detail(body: str) -> str:
     """The message in a JSON error body, a page's title, or the start of another body, on one line."""
-    try:
-        found: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        title = _TITLE.search(body[:20_000]) if _PAGE.match(body) else None
-        found = title[1] if title and title[1].strip() else body
-    if isinstance(found, list) and found:
-        found = found[0]
+    found = _parsed(body)
     if isinstance(found, dict):
         found = found.get("error") or found
     if isinstance(found, dict):
         found = found.get("message") or found.get("detail") or json.dumps(found)
+    if found is None:
+        title = _TITLE.search(body[:20_000]) if _PAGE.match(body) else None
+        found = title[1] if title and title[1].strip() else body
     return " ".join(str(found)[:5_000].split())[:300]
 
 

@@ -24,6 +24,7 @@ from codelet.providers.connection import (
     open_through,
     port_of,
     proxy_for,
+    request_head,
 )
 from codelet.providers.facts import on_this_machine
 from codelet.providers.protocol import Deadlines
@@ -40,6 +41,7 @@ class HttpClient:
     """Posts to one base address and keeps its connection open between requests.
 
     `check` is what to check if it cannot be reached, `option` where its address is set. `shows`: print every request.
+    `direct`: bypass any proxy.
     """
 
     def __init__(
@@ -51,8 +53,10 @@ class HttpClient:
         option: str = "--api-base",
         shows: bool = False,
         method: str = "POST",
+        direct: bool = False,
     ) -> None:
         self._method = method
+        self._direct = direct
         self._check = check
         self._option = option
         self._shows = shows
@@ -79,7 +83,7 @@ class HttpClient:
 
     @asynccontextmanager
     async def post(
-        self, path: str, headers: dict[str, str], body: bytes, meanwhile: Callable[[], None] = lambda: None
+        self, path: str, headers: dict[str, str], body: bytes, meanwhile: Callable[[], object] = lambda: None
     ) -> AsyncIterator[Response]:
         """Send one request, call `meanwhile`, and yield the response once its headers are there.
 
@@ -113,7 +117,7 @@ class HttpClient:
             await asyncio.wait([opening])
 
     async def _exchange(
-        self, path: str, headers: dict[str, str], body: bytes, meanwhile: Callable[[], None]
+        self, path: str, headers: dict[str, str], body: bytes, meanwhile: Callable[[], object]
     ) -> tuple[Connection, h11.Response, float]:
         """The connection, the response's head, and the loop time at which the first token is due."""
         while True:
@@ -173,7 +177,8 @@ class HttpClient:
         query = f"?{self._url.query}" if self._url.query else ""
         whole = self._url.path.rstrip("/") + path if path else self._url.path or "/"
         target = connection.target_prefix + whole + query
-        head = connection.head(target, every, self._method)
+        request = {"method": self._method, "target": target, "headers": [*every.items()]}
+        head = request_head(request)
         if self._shows:
             from codelet.providers.content.shown_requests import show_request
 
@@ -184,7 +189,7 @@ class HttpClient:
             else:  # avoids another copy of a long list
                 connection.writer.write(head)
                 connection.writer.write(body)
-            connection.sent(target, every, body, self._method)
+            connection.sent(request, body)
             async with asyncio.timeout(self._deadlines.between_chunks):
                 await connection.writer.drain()
         except TimeoutError:
@@ -195,7 +200,7 @@ class HttpClient:
             raise ClosedEarly from None
 
     async def _connect(self) -> Connection:
-        proxy = proxy_for(self._url)
+        proxy = None if self._direct else proxy_for(self._url)
         try:
             async with asyncio.timeout(self._deadlines.connect):
                 return await (open_through(proxy, self._url) if proxy else open_direct(self._url))

@@ -13,7 +13,6 @@ from codelet.providers.quirks import Quirks
 from codelet.record import Record
 
 if TYPE_CHECKING:
-    from codelet.providers.content.picture_forms import RefusedPictures
     from codelet.providers.effort import AskedEffort
 
 _FILE, _PREFIX = "refusals.toml", "lesson."
@@ -27,7 +26,7 @@ class Sender(Protocol):
     asked: AskedEffort | None
     notes: list[str]
     learnt: set[str]
-    refused_pictures: RefusedPictures | None
+    refused_images: set[str]
 
     @property
     def api(self) -> str:
@@ -122,8 +121,7 @@ def _pictures(sender: Sender, request: Request, error: ProviderError) -> bool:
         return False
     from codelet.providers.content import picture_forms
 
-    refused = sender.refused_pictures = sender.refused_pictures or picture_forms.RefusedPictures()
-    which = refused.take(error, request)
+    which = picture_forms.refused_pictures(error, request, sender.refused_images)
     if which == "no":
         return False
     sender.quirks = sender.quirks.replace(images=which != "all")

@@ -1,21 +1,26 @@
-"""The native wires' common part: one connection, retries, each message encoded once."""
+"""The native wires' common part: one connection, retries, each message encoded once.
+
+Some models bind an answer's reasoning to everything before it (system prompt, tools, messages, earlier reasoning) and
+refuse a request with another prefix. Sources: Anthropic, "Preserved thinking" and "Prefix checks". The rule applies to
+the bytes (`PrefixCache`): an answer carries the digest of its request, and its reasoning is left out if the prefix has
+another digest. Later reasoning, bound to a prefix that held it, is then left out too; answers to later requests are
+valid again.
+"""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import repeat
-from operator import contains
-from typing import TYPE_CHECKING, Any, ClassVar
+from operator import contains, is_
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from codelet.errors import ProviderError
-from codelet.messages import Message
-from codelet.providers.catalog import table
+from codelet.messages import Message, has_reasoning, without_reasoning
 from codelet.providers.endpoint import Endpoint, quirks_of
 from codelet.providers.http import HttpClient
-from codelet.providers.prefix import PrefixCache, Returned, cache_places
 from codelet.providers.protocol import (
     LONGEST_ORIGIN,
     Chunk,
@@ -26,15 +31,106 @@ from codelet.providers.protocol import (
     UsageChunk,
     with_retries,
 )
-from codelet.providers.quirks import SEPARATOR, EffortField, Quirks, joint_of, prompt_last, stand_in
+from codelet.providers.quirks import SEPARATOR, EffortField, Quirks, Structured, joint_of, prompt_last, stand_in
 from codelet.system.text import valid_unicode
 
 if TYPE_CHECKING:
-    from codelet.providers.answer import Events
-    from codelet.providers.asking import ServerFacts
-    from codelet.providers.content.picture_forms import RefusedPictures
-    from codelet.providers.content.structured import AnswerField
+    from codelet.providers.answer import Decoder
     from codelet.providers.effort import AskedEffort
+    from codelet.providers.protocol import ServerFacts
+
+
+EncodeMessage = Callable[[Message, str], tuple[bytes, str]]
+Returned = Literal["all", "valid", "none"]
+"""The reasoning that goes back: all, what is valid after this prefix, or none."""
+
+
+def cache_places(stable: Sequence[Message], last: int, most: int) -> list[int]:
+    """Return where to mark a prompt for the cache: at most `most` ends of requests, newest first.
+
+    A server reads its cache only at the request's marks. A request ends with a prompt or the last result of a step.
+    `last` is the newest mark of the provider's last request.
+    """
+    found: list[int] = []
+    at = len(stable) - 1
+    while at >= 0 and len(found) < most:
+        role = stable[at]["role"]
+        if role in ("user", "tool") and (not found or stable[at + 1]["role"] == "assistant"):
+            found.append(at)
+        at -= 1
+    if 0 <= last < len(stable) and last not in found and stable[last]["role"] in ("user", "tool"):
+        found = [*found[: most - 1], last]
+    return found
+
+
+class PrefixCache:
+    """The encoded messages of a list, reused as far as the list is unchanged.
+
+    `encode(message, state)` returns a message's bytes and the state for the next one (the open role). Messages are
+    compared by identity: a message in a list is never changed.
+    """
+
+    def __init__(self, encode: EncodeMessage, returned: Returned = "all") -> None:
+        self._encode = encode
+        self._returned = returned
+        self._head = b""
+        self._messages: list[Message] = []
+        self._fragments: list[bytes] = []
+        self._states: list[str] = []
+        self._digests: list[str] = []
+
+    def fragments(self, messages: Sequence[Message], head: bytes = b"") -> list[bytes]:
+        """One fragment for each message, in order; only new messages are encoded.
+
+        `head` precedes the messages and is bound like them: tools and system prompt.
+        """
+        same = list(map(is_, self._messages, messages)) if head == self._head else [False]
+        keep = same.index(False) if False in same else len(same)
+        del self._messages[keep:], self._fragments[keep:], self._states[keep:]
+        del self._digests[keep + 1 if head == self._head else 0 :]
+        self._head = head
+        for message in messages[keep:]:
+            sent = message if self._goes_back(message) else without_reasoning(message)
+            fragment, state = self._encode(sent, self.state)
+            self._messages.append(message)
+            self._fragments.append(fragment)
+            self._states.append(state)
+        return list(self._fragments)
+
+    @property
+    def state(self) -> str:
+        """The state after the last message."""
+        return self._states[-1] if self._states else ""
+
+    def seal(self) -> Callable[[], str]:
+        """Return a function for this request's digest, unaffected by later use of the cache.
+
+        It is called after the request has left: the first request does not wait for it.
+        """
+        known, fragments, head = list(self._digests), list(self._fragments), self._head
+        return lambda: _digests(head, fragments, known)[-1]
+
+    def _goes_back(self, message: Message) -> bool:
+        if self._returned == "all" or message["role"] != "assistant" or not has_reasoning(message):
+            return True
+        if self._returned == "none" or "bound_to" not in message:
+            return False
+        return message["bound_to"] == _digests(self._head, self._fragments, self._digests)[-1]
+
+
+def _digests(head: bytes, fragments: Sequence[bytes], known: list[str]) -> list[str]:
+    """Complete the digests of a request: of its head, and up to the end of each fragment."""
+    from hashlib import sha256  # not on the way to the first request
+
+    if not known:
+        known.append(sha256(head).hexdigest()[:32])
+    for fragment in fragments[len(known) - 1 :]:
+        known.append(sha256(known[-1].encode() + fragment).hexdigest()[:32])
+    return known
+
+
+AnswerField = Literal["response_format", "text", "output_config"]
+"""The field for the schema: of Chat Completions, Responses or Messages."""
 
 
 def compact_json(value: object) -> bytes:
@@ -51,14 +147,47 @@ def has_pictures(messages: Sequence[Message]) -> bool:
     return any(map(contains, messages, repeat("images")))
 
 
-class NativeProvider(ABC):
-    """A model at a server over HTTP. A wire defines `body`, `_path`, `_encode` and `_chunks`.
+def _schema_fields(form: AnswerField, schema: Mapping[str, object], use: Structured, *, tools: bool) -> dict[str, Any]:
+    """The fields with the schema of the final answer: `always`, `alone` (only without tools) or `never`.
 
-    `decoder` is the module that reads its answers, `answer_form` the field of the final answer's schema, `api` its name
+    Sources: OpenAI's references for Structured Outputs (`response_format` of Chat Completions, `text.format` of
+    Responses), Anthropic's for `output_config.format`: there an answer may still be tool calls. Elsewhere schema and
+    tools exclude each other: local servers hold every answer to the grammar, Groq and Gemini refuse such requests. Then
+    the system prompt has the schema as text.
+    """
+    if use == "never" or (tools and use != "always"):
+        return {}
+    if form == "output_config":
+        return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+    named = {"name": "answer", "schema": schema, "strict": _is_strict(schema)}
+    if form == "text":
+        return {"text": {"format": {"type": "json_schema", **named}}}
+    return {"response_format": {"type": "json_schema", "json_schema": named}}
+
+
+def _is_strict(schema: object) -> bool:
+    """Return whether OpenAI's strict mode takes a schema: objects require all their properties and allow no others."""
+    if isinstance(schema, list):
+        return all(map(_is_strict, schema))
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.get("type") == "object" or "properties" in schema:
+        properties = schema.get("properties")
+        if not isinstance(properties, Mapping) or schema.get("additionalProperties") is not False:
+            return False
+        if not isinstance(required := schema.get("required"), list) or set(map(str, required)) != set(properties):
+            return False
+    return all(map(_is_strict, schema.values()))
+
+
+class NativeProvider(ABC):
+    """A model at a server over HTTP. A wire defines `path`, `body`, `_encode` and `_decoder`.
+
+    `path` follows the endpoint's base. `answer_form` is the field of the final answer's schema, `api` the wire's name
     in the table of lessons. `checks_prefix`: the server refuses reasoning with a changed prefix instead of ignoring it.
     """
 
-    decoder: ClassVar[str]
+    path: str
     answer_form: ClassVar[AnswerField]
     checks_prefix: ClassVar[bool] = True
     over_http: ClassVar[bool] = True
@@ -78,13 +207,13 @@ class NativeProvider(ABC):
         self.notes: list[str] = []
         self.learnt: set[str] = set()
         self.asked: AskedEffort | None = None
-        self.refused_pictures: RefusedPictures | None = None
+        self.refused_images: set[str] = set()
         self._other_base: str | None = None
         self._encode_anew()
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`."""
-        body, digest = self.body(self._without_refused(request)), self._cache.seal()
+        body, digest = self.body(request), self._cache.seal()
 
         def adapted(error: ProviderError) -> bool:
             nonlocal body, digest
@@ -93,7 +222,7 @@ class NativeProvider(ABC):
             if not learn(self, error, request):
                 return False
             self._encode_anew()
-            body, digest = self.body(self._without_refused(request)), self._cache.seal()
+            body, digest = self.body(request), self._cache.seal()
             return True
 
         attempt, retries = lambda: self._attempt(body, digest), self._options.retries
@@ -149,8 +278,7 @@ class NativeProvider(ABC):
         from codelet.providers.asking import ask
 
         name = self._endpoint.model_name(self.model)
-        path = self._path()
-        base = self._endpoint.base + ("/v1" if path.startswith("/v1/") else "")
+        base = self._endpoint.base + ("/v1" if self.path.startswith("/v1/") else "")
         report = await ask(base, self._headers(), name, local=self.local)
         if report.images is not None and report.images != self.quirks.images:
             self.quirks = self.quirks.replace(images=report.images)
@@ -161,10 +289,6 @@ class NativeProvider(ABC):
     def body(self, request: Request) -> bytes:
         """The request's body: the constant part first, then the messages, then the options."""
 
-    @abstractmethod
-    def _path(self) -> str:
-        """The path after the endpoint's base."""
-
     def _headers(self) -> dict[str, str]:
         """The wire's own headers, including the key's."""
         return {"authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else {}
@@ -174,12 +298,16 @@ class NativeProvider(ABC):
         """One message's bytes; see `PrefixCache`."""
 
     @abstractmethod
-    def _chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
-        """The chunks of an answer's events, the finish marker last."""
+    def _decoder(self) -> Decoder:
+        """The decoder of one answer. Its module is imported while the server thinks."""
 
-    def _without_refused(self, request: Request) -> Request:
-        refused = self.refused_pictures
-        return request if refused is None else request.replace(messages=refused.without(request.messages))
+    def _without_refused(self, message: Message) -> Message:
+        """The message without images that the server has refused."""
+        if "images" not in message or (self.quirks.images and not self.refused_images):
+            return message
+        from codelet.providers.content.picture_forms import without_refused
+
+        return without_refused(message, sees=self.quirks.images, refused=self.refused_images)
 
     @property
     def _at_home(self) -> bool:
@@ -190,27 +318,18 @@ class NativeProvider(ABC):
         """The fields for the final answer's form."""
         if request.schema is None:
             return {}
-        from codelet.providers.content.structured import answer_fields  # only with a schema
+        return _schema_fields(self.answer_form, request.schema, self.quirks.structured, tools=bool(request.tools))
 
-        return answer_fields(self.answer_form, request.schema, self.quirks.structured, tools=bool(request.tools))
-
-    def _effort_fields(self, max_output: int = 0) -> dict[str, Any]:
+    def _effort_fields(self) -> dict[str, Any]:
         """The fields for the effort; a difference from the user's becomes a note."""
         if self.asked is None:
             return {}
         self.notes += self.asked.notes()
-        return self.asked.fields(max_output)
-
-    def _load_decoder(self) -> None:
-        """Import what reads answers, while the server thinks."""
-        from importlib import import_module
-
-        for name in ("answer", "failure", self.decoder):
-            import_module(f"codelet.providers.{name}")
+        return self.asked.fields()
 
     async def _attempt(self, body: bytes, digest: Callable[[], str]) -> AsyncGenerator[Chunk, None]:
-        async with self._http.post(self._path(), self._headers(), body, self._load_decoder) as response:
-            from codelet.providers.answer import ServerSentEvents
+        async with self._http.post(self.path, self._headers(), body, self._decoder) as response:
+            from codelet.providers.answer import server_sent_events
             from codelet.providers.failure import http_failure, without_key
 
             if response.status != 200:
@@ -228,7 +347,10 @@ class NativeProvider(ABC):
                 way = f", through the proxy {response.proxy}," if response.proxy else ""
                 raise ProviderError(f"{self._http.place}{way} answered with a web page; check --api-base")
             try:
-                async with aclosing(self._chunks(ServerSentEvents(response.body()))) as chunks:
+                async with (
+                    aclosing(server_sent_events(response.body())) as events,
+                    aclosing(self._decoder().chunks(events)) as chunks,
+                ):
                     async for chunk in chunks:
                         if isinstance(chunk, OpenedChunk):
                             response.opened()
@@ -274,8 +396,6 @@ class OpenAIWire(NativeProvider):
         self._last_mark = -1
         if endpoint.base.count("/") == 2:  # most servers have a path, /v1, which is easily forgotten
             self._other_base = f"{endpoint.base}/v1"
-        elif table(model.partition("/")[0]).get("converse"):
-            self._other_base = "Converse: --transport litellm"
         if options.effort is not None:
             from codelet.providers.effort import AskedEffort, chat_words  # only with an effort
 
@@ -302,10 +422,7 @@ class OpenAIWire(NativeProvider):
 
     def _encode(self, message: Message, before: str) -> tuple[bytes, str]:
         """A message's bytes after a role; with alternating roles, including the end of the message before."""
-        if "images" in message and not self.quirks.images:
-            from codelet.providers.content.picture_forms import unseen
-
-            message = unseen(message)
+        message = self._without_refused(message)
         joint = joint_of(message, before.removesuffix(_IN_PARTS)) if self.quirks.alternating else "apart"
         if joint == "joined":
             return self._joined(message), before

@@ -7,17 +7,17 @@ Anthropic's and Qwen's models: on the last part of a prompt's or a result's cont
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from codelet.messages import Message, ToolCall
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.native import OpenAIWire, compact_json, has_pictures
-from codelet.providers.protocol import Chunk, ProviderOptions, Request
+from codelet.providers.protocol import ProviderOptions, Request
 from codelet.providers.quirks import SUMMARIES
 
 if TYPE_CHECKING:
-    from codelet.providers.answer import Events
+    from codelet.providers.answer import Decoder
     from codelet.providers.content.picture_forms import ResultPictures
 
 
@@ -27,7 +27,7 @@ _MARK = {"cache_control": {"type": "ephemeral"}}
 class OpenAIChatProvider(OpenAIWire):
     """A model at a server with Chat Completions."""
 
-    decoder = "openai_chat_decode"
+    path = "/chat/completions"
     answer_form = "response_format"
     _cache_mark = _MARK
     api = "chat"
@@ -69,7 +69,7 @@ class OpenAIChatProvider(OpenAIWire):
         if self._spread is None:
             from codelet.providers.content.picture_forms import ResultPictures
 
-            self._spread = ResultPictures()
+            self._spread = ResultPictures(self.refused_images)
         self._look(messages)
         return self._spread.spread(messages, alternating=self.quirks.alternating)
 
@@ -129,10 +129,7 @@ class OpenAIChatProvider(OpenAIWire):
             self.notes.append(note)
             self._noted = True
 
-    def _path(self) -> str:
-        return "/chat/completions"
-
-    def _chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
+    def _decoder(self) -> Decoder:
         from codelet.providers.openai_chat_decode import ChatDecoder
 
-        return ChatDecoder(charged=self._endpoint.vendor.charges).chunks(events)
+        return ChatDecoder(charged=self._endpoint.vendor.charges)

@@ -8,17 +8,16 @@ first input item, and at the ends of the last requests, so that a resumed conver
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
 from codelet.messages import Message, ToolCall, answer_parts, assistant, kind_of
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import OpenAIWire, compact_json
-from codelet.providers.protocol import Chunk, ProviderOptions, Request
+from codelet.providers.protocol import ProviderOptions, Request
 
 if TYPE_CHECKING:
-    from codelet.providers.answer import Events
+    from codelet.providers.answer import Decoder
 
 _LEAST_OUTPUT = 16  # the API's minimum
 _NO_OUTPUT = "(no output)"
@@ -28,7 +27,7 @@ _MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 class OpenAIResponsesProvider(OpenAIWire):
     """A model at a server with OpenAI's Responses."""
 
-    decoder = "openai_responses_decode"
+    path = "/responses"
     answer_form = "text"
     api = "responses"
     checks_prefix = False
@@ -138,13 +137,10 @@ class OpenAIResponsesProvider(OpenAIWire):
         called = {"call_id": self.quirks.call_id(call["id"]), "name": function["name"]}
         return {"type": "function_call", **own, **called, "arguments": function["arguments"]}
 
-    def _path(self) -> str:
-        return "/responses"
-
-    def _chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
+    def _decoder(self) -> Decoder:
         from codelet.providers.openai_responses_decode import ResponseDecoder
 
-        return ResponseDecoder().chunks(events)
+        return ResponseDecoder()
 
 
 def _key_of(request: Request) -> str:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from codelet.errors import ProviderError
 from codelet.messages import Message
 from codelet.providers.catalog import Vendor
 from codelet.record import Record
 from codelet.usage import Usage
-
-if TYPE_CHECKING:
-    from codelet.providers.asking import ServerFacts
 
 LONGEST_ORIGIN = 512
 """Characters of a provider's `origin` that an export takes."""
@@ -201,6 +198,15 @@ class ProviderOptions(Record):
     debug_requests: bool = False
 
 
+class ServerFacts(Record):
+    """A server's report on a model, sizes in tokens. None if it says nothing."""
+
+    window: int | None = None
+    max_output: int | None = None
+    tools: bool | None = None
+    images: bool | None = None
+
+
 class Provider(Protocol):
     """A model at the end of a wire. `name` is for users; `origin` marks fields only it can read, such as reasoning.
 
@@ -271,7 +277,8 @@ async def with_retries(
         try:
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
-                    size.add(chunk)
+                    if not isinstance(chunk, UsageChunk):
+                        size.add(chunk)
                     begun = begun or not isinstance(chunk, UsageChunk | NoteChunk | BlockChunk | DroppedChunk)
                     yield chunk
             return
@@ -305,33 +312,23 @@ class _Waits:
         from random import uniform
 
         grown: float = self._retries.first_wait * 2 ** (number - 2) * uniform(0.75, 1.25)
-        if error.retry_after is not None and error.retry_after >= grown:
-            return self._as_asked(error, error.retry_after)
-        wait = min(grown, self._left(error))
+        asked, most = error.retry_after or 0.0, self._retries.asked_wait
+        if error.retry_after is not None and asked >= grown:
+            if self._asked + asked > most:
+                message = f"{error}; waiting {asked:.0f} s more would pass the limit of {most:.0f} s"
+                raise ProviderError(message, status=error.status) from None
+            self._asked += asked
+            return asked
+        left = self._retries.total_wait - self._own
+        if error.patience is not None:
+            now = asyncio.get_running_loop().time()
+            self._failed = now if self._failed is None else self._failed
+            left = min(left, error.patience - (now - self._failed))
+        wait = min(grown, left)
         if wait <= 0:
             raise error
         self._own += wait
-        return max(wait, error.retry_after or 0.0)
-
-    def _as_asked(self, error: ProviderError, asked: float) -> float:
-        most = self._retries.asked_wait
-        if self._asked + asked > most:
-            message = f"{error}; waiting {asked:.0f} s more would pass the limit of {most:.0f} s"
-            raise ProviderError(message, status=error.status) from None
-        self._asked += asked
-        return asked
-
-    def _left(self, error: ProviderError) -> float:
-        left = self._retries.total_wait - self._own
-        if error.patience is None:
-            return left
-        now = asyncio.get_running_loop().time()
-        self._failed = now if self._failed is None else self._failed
-        return min(left, error.patience - (now - self._failed))
-
-
-_TEXTS = ("kind", "name", "arguments")
-_OBJECTS = ("block", "blocks", "details", "extra")
+        return max(wait, asked)
 
 
 class AnswerSize:
@@ -343,11 +340,8 @@ class AnswerSize:
 
     def add(self, chunk: Chunk) -> None:
         """Count a chunk; raises ProviderError if the answer is now too large."""
-        shown = getattr(chunk, "text", "") or getattr(chunk, "inline", "")
-        self._size += len(shown) + sum(len(getattr(chunk, name, "")) for name in _TEXTS)
-        for name in _OBJECTS:
-            if (value := getattr(chunk, name, None)) is not None:
-                self._size += len(repr(value))
+        for value in vars(chunk).values():
+            self._size += len(value) if isinstance(value, str) else len(repr(value)) if value else 0
         if isinstance(chunk, ToolCallChunk) and (chunk.id or chunk.name):
             self._calls.add((chunk.index, chunk.id))
         if self._size > LARGEST_ANSWER:

@@ -84,7 +84,7 @@ class Response:
         encoding = self.headers.get("content-encoding", "identity")
         if encoding == "identity":
             return self
-        from codelet.providers.content.whole_answer import unpacked  # never requested
+        from codelet.providers.answer import unpacked  # never requested
 
         return unpacked(self, encoding)
 
@@ -103,21 +103,24 @@ class Response:
             return data
         if isinstance(event, h11.EndOfMessage):
             self._event = event
-            self._connection.rest()
             raise StopAsyncIteration
         if isinstance(event, ProviderError):
             raise event
         raise ProviderError("the connection was closed in the middle of the answer", retryable=True)
 
-    async def text(self, limit: int = 65_536) -> str:
-        """The body as text, cut at `limit` bytes: for error messages."""
+    async def text(self) -> str:
+        """The body as text, cut at 64 KiB: for error messages."""
+        return (await self.read(65_536)).decode("utf-8", "replace")
+
+    async def read(self, limit: int) -> bytes:
+        """The body, cut at `limit` bytes, or where it fails."""
         data = bytearray()
         with suppress(ProviderError):
             async for piece in self.body():
                 data += piece
                 if len(data) >= limit:
                     break
-        return bytes(data[:limit]).decode("utf-8", "replace")
+        return bytes(data[:limit])
 
     async def _next_event(self) -> object:
         now = asyncio.get_running_loop().time()

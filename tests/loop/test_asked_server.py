@@ -13,8 +13,8 @@ import pytest
 from codelet import events
 from codelet.errors import LimitReached, ProviderError
 from codelet.loop.session import Session
-from codelet.providers.asking import ServerFacts
 from codelet.providers.facts import DEFAULT_WINDOW
+from codelet.providers.protocol import ServerFacts
 from codelet.safety import Policy
 from tests.context.scripted import ScriptedProvider
 from tests.support.script import Call, HttpError, Reply, Tokens

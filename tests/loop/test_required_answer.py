@@ -198,8 +198,8 @@ def test_each_vendor_is_told_it_in_its_own_field():
     assert "response_format" in body_of("groq/openai/gpt-oss-120b", tools=False)
     through = LiteLLMProvider("gemini/gemini-3.8-flash", ProviderOptions())
     alone = Request("s", [user("hi")], schema=SCHEMA)
-    assert json.loads(through.body(alone))["response_format"]["json_schema"] == strict
-    assert "response_format" not in json.loads(through.body(alone.replace(tools=[TOOL])))
+    assert json.loads(through.body(alone))["arguments"]["response_format"]["json_schema"] == strict
+    assert "response_format" not in json.loads(through.body(alone.replace(tools=[TOOL])))["arguments"]
 
 
 def test_strict_mode_is_asked_for_only_where_it_takes_the_schema():

@@ -14,9 +14,10 @@ from codelet.loop.session import Session
 from codelet.messages import Picture, user
 from codelet.opening import mentioned
 from codelet.providers import open_provider
-from codelet.providers.asking import ServerFacts, ask
+from codelet.providers.asking import ask
 from codelet.providers.facts import DEFAULT_WINDOW
 from codelet.providers.native import NativeProvider
+from codelet.providers.protocol import ServerFacts
 from codelet.safety import Policy
 from tests.providers.chunks import options, request
 from tests.support.pictures import png

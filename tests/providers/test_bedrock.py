@@ -10,7 +10,9 @@ import pytest
 from codelet import events
 from codelet.loop.session import Session
 from codelet.providers import open_provider
-from codelet.providers.protocol import Provider
+from codelet.providers.by_litellm.child import translated
+from codelet.providers.by_litellm.provider import LiteLLMProvider
+from codelet.providers.protocol import Provider, ProviderOptions
 from codelet.safety import Policy
 from tests.providers.chunks import collect, collect_until_error, joined, options
 from tests.providers.test_conformance import ANSWERS, GREP, READ
@@ -103,23 +105,21 @@ async def test_a_session_with_tools_goes_over_converse(tmp_path: Path):
     assert results == ["call_1", "call_2", "call_3"]
 
 
+def told(model: str, error: Exception, key_name: str) -> str:
+    return str(translated(error, model=model, place="it", key_name=key_name, begun=False, local=False))
+
+
 @pytest.mark.parametrize(
-    ("base", "name"),
-    [
-        ("https://bedrock-runtime.eu-west-1.amazonaws.com", "bedrock through litellm"),
-        ("https://vpce-0a1b.bedrock-runtime.eu-west-1.vpce.amazonaws.com/", "bedrock through litellm"),
-        ("https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1", None),
-        ("https://gateway.example/v1", None),
-    ],
+    ("prefix", "name"), [("bedrock", "AWS_PROFILE"), ("vertex_ai", "VERTEXAI_PROJECT"), ("azure", "AZURE_API_BASE")]
 )
-def test_awss_own_address_is_asked_over_converse_any_other_over_chat_completions(base: str, name: str | None):
-    assert open_provider(MODEL, options(base)).name == (name or base)
-    assert open_provider(MODEL, options(base), "native").name == base.rstrip("/")
+def test_missing_credentials_are_named(prefix: str, name: str):
+    provider = LiteLLMProvider(f"{prefix}/x", ProviderOptions())
+    for text in ("Unable to locate credentials", "Your default credentials were not found. To set up …"):
+        assert name in told(f"{prefix}/x", ValueError(text), provider.key_name)
 
 
-async def test_a_name_of_bedrocks_that_an_address_does_not_know_may_want_the_other_transport(model_server: ModelServer):
-    model_server.script = [HttpError(404, "nothing here")]
-    provider = open_provider(MODEL, options(model_server.openai))
-    _, error = await collect_until_error(provider)
-    await provider.close()
-    assert "--transport litellm" in str(error)
+def test_a_missing_package_is_named():
+    for text in ("No module named 'google'", "Vertex_aiException - Google Cloud SDK not found. Install it with: …"):
+        assert "pip install google-auth" in told("vertex_ai/claude-sonnet-5-5", ImportError(text), "K")
+    assert "boto3" in told("bedrock/x", ImportError("No module named 'boto3'"), "K")
+    assert "google-auth" not in told("groq/x", ImportError("No module named 'google'"), "K")

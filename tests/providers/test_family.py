@@ -10,12 +10,12 @@ from codelet.messages import user
 from codelet.providers import open_provider
 from codelet.providers.choice.known import doubts
 from codelet.providers.effort import taken_words
-from codelet.providers.facts import DEFAULT_WINDOW, map_text, model_facts
+from codelet.providers.facts import DEFAULT_WINDOW, model_facts, whole_map
 from codelet.providers.native import NativeProvider
 from codelet.providers.protocol import Request
 from tests.providers.chunks import options
 
-MAP = json.loads(map_text() or b"{}")
+MAP = whole_map()
 NEWER = {
     # dollars per million: input, output, read from the cache
     "openai/gpt-6.2-sol": (2, 10, 0.1),

@@ -71,9 +71,7 @@ def test_other_names_are_not_native_but_with_an_address(model: str):
     assert endpoint.model_name(model) == model
 
 
-@pytest.mark.parametrize(
-    "vendor", [vendor for vendor in vendors() if not (vendor.local or vendor.cloud)], ids=lambda v: v.prefix
-)
+@pytest.mark.parametrize("vendor", [vendor for vendor in vendors() if not vendor.local], ids=lambda v: v.prefix)
 def test_without_a_key_the_variable_is_named(vendor: Any):
     with pytest.raises(UsageError, match=f"{vendor.name}: set {vendor.key_names[0]}"):
         endpoint_for(f"{vendor.prefix}/x", None, None, {})

@@ -114,7 +114,8 @@ def test_anthropic_has_blocks_also_in_results():
 
 @pytest.mark.parametrize("model", ["anthropic/claude-sonnet-5-5", "mistral/devstral"])
 def test_litellm_is_given_what_chat_completions_has(model: str):
-    listed = json.loads(LiteLLMProvider(model, ProviderOptions()).body(Request("s", [*LIST, TAIL], 1)))["messages"]
+    body = json.loads(LiteLLMProvider(model, ProviderOptions()).body(Request("s", [*LIST, TAIL], 1)))
+    listed = body["arguments"]["messages"]
     shown = {"type": "image_url", "image_url": {"url": ADDRESS}}
     lists = [message["content"] for message in listed if isinstance(message["content"], list)]
     assert sum(shown in content for content in lists) == 2

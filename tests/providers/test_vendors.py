@@ -35,7 +35,7 @@ EACH_WAY = pytest.mark.parametrize(
     [(name, way) for name, one in DIALECTS.items() for way in TRANSPORTS if way == "native" or not one.native_only],
 )
 EACH = pytest.mark.parametrize("name", DIALECTS)
-OVER_RESPONSES = (RESPONSES, "azure", "bedrock_mantle, OpenAI", "xai, Responses")
+OVER_RESPONSES = (RESPONSES, "xai, Responses")
 STEPS = [Reply("Looking.", calls=[READ, GREP]), Reply(calls=[GREP]), Reply("Line 2.")]
 
 
@@ -175,7 +175,7 @@ async def test_an_interrupted_answer_and_a_stopped_tool_are_taken_back(
 ):
     """The text that was cut has no reasoning, the calls of the turn before have."""
     dialect = DIALECTS[name]
-    over_messages = ("anthropic", "anthropic, before 5.5", "minimax", "bedrock_mantle, Claude")
+    over_messages = ("anthropic", "anthropic, before 5.5", "minimax")
     before = 8 if name in over_messages else 12 if name in OVER_RESPONSES else 3 if dialect.reasoning else 2
     stalled = Reply(["It is", " in"], fault=Stop("stall", before))  # the first piece is out by then
     model_server.script = dialect.script([*STEPS[:1], stalled, Reply("It is in line 2."), Reply("Indeed.")])

@@ -138,9 +138,7 @@ def response_items(body: Body) -> str | None:
 CHECKS: dict[str, tuple[Check, ...]] = {
     "anthropic": (claude_marks, claude_order),
     "anthropic, before 5.5": (claude_marks, claude_order),
-    "bedrock_mantle, Claude": (claude_marks, claude_order),
     "gemini": (gemini_places, gemini_schemas),
-    "vertex_ai": (gemini_places, gemini_schemas),
     "deepseek": (deepseek_content,),
     "moonshot": (kimi_forms,),
     "mistral": (mistral_answers,),
@@ -148,7 +146,5 @@ CHECKS: dict[str, tuple[Check, ...]] = {
     "openrouter, Claude": (own_details,),
     "openrouter, Qwen": (own_details,),
     "openai responses": (response_items,),
-    "azure": (response_items,),
-    "bedrock_mantle, OpenAI": (response_items,),
     "xai, Responses": (response_items,),
 }

@@ -222,10 +222,6 @@ def signed(body: Body, own: str = "secret-of-gemini") -> str | None:
     return None
 
 
-def vertex_signed(body: Body) -> str | None:
-    return signed(body, "secret-of-vertex_ai")
-
-
 def reasoning_on_all(body: Body) -> str | None:
     for _, message in assistants(body):
         if not isinstance(message.get("reasoning_content"), str):
@@ -251,24 +247,6 @@ def reasoning_behind_a_gateway(body: Body) -> str | None:
 
 def model_with_maker(body: Body) -> str | None:
     return None if "/" in body["model"] else f"{body['model']} is not a valid model ID"
-
-
-def mantle_thinking(body: Body) -> str | None:
-    return vendor_claude.thinking(body, "secret-of-bedrock_mantle")
-
-
-def azure_deployment(body: Body) -> str | None:
-    return "DeploymentNotFound" if "/" in body["model"] else None
-
-
-def vertex_name(body: Body) -> str | None:
-    return None if body["model"].startswith("google/") else "Malformed publisher model"
-
-
-def mantle_name(body: Body) -> str | None:
-    """Its names begin with the maker and end without a version."""
-    known = re.fullmatch(r"[a-z]+\.[a-z0-9.-]+", body["model"])
-    return None if known else f"The model '{body['model']}' does not exist"
 
 
 def fireworks_name(body: Body) -> str | None:
@@ -346,6 +324,7 @@ DIALECTS: dict[str, Dialect] = {
         "openrouter/moonshotai/kimi-k3",
         (*CHAT, Rule(model_with_maker), Rule(reasoning_behind_a_gateway)),
         reasoning="details",
+        native_only=True,  # litellm drops pieces with nothing but details
     ),
     "openrouter, Claude": Dialect(
         "openrouter/anthropic/claude-sonnet-5.5",
@@ -439,53 +418,6 @@ DIALECTS: dict[str, Dialect] = {
     "fireworks_ai": Dialect("fireworks_ai/glm-5p3-flash", (*CHAT, Rule(fireworks_name)), reasoning="reasoning_content"),
     "nvidia_nim": Dialect("nvidia_nim/openai/gpt-oss-120b", (*CHAT, Rule(model_with_maker))),
     "github": Dialect("github/openai/gpt-4.1", (*CHAT, Rule(model_with_maker))),
-    "azure": Dialect(
-        "azure/gpt-5.6",
-        (
-            Rule(top_fields("Unknown parameter: '{}'.", vendor_responses.FIELDS)),
-            Rule(azure_deployment),
-            *map(Rule, vendor_responses.checks("secret-of-azure")),
-        ),
-        reasoning="reasoning_content",
-        native_only=True,
-    ),
-    "azure, another deployment": Dialect(
-        "azure/our-coder",
-        (
-            *CHAT,
-            Rule(azure_deployment),
-            Rule(top_fields("Unrecognized request argument supplied: {}")),
-            Rule(without("Unsupported parameter: '{}' is not supported with this model.", "max_tokens")),
-            Rule(short_ids),
-        ),
-        native_only=True,
-    ),
-    "bedrock_mantle": Dialect(
-        "bedrock_mantle/openai.gpt-oss-120b", (*CHAT, Rule(mantle_name)), reasoning="reasoning", native_only=True
-    ),
-    "bedrock_mantle, Claude": Dialect(
-        "bedrock_mantle/anthropic.claude-sonnet-5-5",
-        (Rule(mantle_name), *CLAUDE, Rule(mantle_thinking), Rule(vendor_claude.prefix)),
-        reasoning="blocks",
-        ids="tooluse_{}",
-        native_only=True,
-    ),
-    "bedrock_mantle, OpenAI": Dialect(
-        "bedrock_mantle/openai.gpt-5.6-sol",
-        (
-            Rule(top_fields("Unknown parameter: '{}'.", vendor_responses.FIELDS)),
-            Rule(mantle_name),
-            *map(Rule, vendor_responses.checks("secret-of-bedrock_mantle-openai")),
-        ),
-        reasoning="reasoning_content",
-        native_only=True,
-    ),
-    "vertex_ai": Dialect(
-        "vertex_ai/gemini-3.8-flash",
-        (*CHAT, Rule(vertex_name), Rule(vertex_signed)),
-        signed=True,
-        native_only=True,
-    ),
     "ollama": Dialect("ollama/qwen3", LOCAL, reasoning="reasoning", litellm="openai/qwen3"),
     "lm_studio": Dialect("lm_studio/qwen3", LOCAL, reasoning="reasoning_content"),
     "llamafile": Dialect("llamafile/qwen3", LOCAL, reasoning="reasoning_content"),

@@ -4,5 +4,8 @@ It takes seconds and 250 MB to import, so it runs in a process of its own: `chil
 `pipe` is codelet's end of the pipe, `provider` makes the requests.
 """
 
-# Releases with a stealer in them: these are never imported.
 MALICIOUS = ("1.82.7", "1.82.8", "1.107.0")
+"""Releases with a stealer in them: these are never imported."""
+
+LONGEST_LINE = 64_000_000
+"""Bytes of one line between the processes."""

@@ -1,25 +1,30 @@
 """Runs in litellm's own process: requests in, events of Chat Completions out, as lines of JSON.
 
-Input: `{"id": N, "resolve": {…}}`, `{"id": N, "call": {…}}`, `{"id": N, "cancel": true}`, and `{"environment": {…}}`
-before a request if codelet's own has changed. Output: first whether litellm was imported, then `resolved`, `event`,
-`failed` and `ended` with the request's number; `alive` marks input without a piece of the answer. litellm's own
-output goes to standard error.
+Input: `{"id": N, "environment": {…}, "call": {…}}` and `{"id": N, "cancel": true}`. Output: first whether litellm was
+imported; then, with the request's number, `event`, `alive` for input without a piece of the answer, `failed`, and
+last `ended`. litellm's own output goes to standard error.
 """
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import os
+import re
+import ssl
 import sys
 import tempfile
-import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from codelet.errors import CodeletError, ProviderError
-from codelet.providers.by_litellm import MALICIOUS
+from codelet.errors import CodeletError, ProviderError, UsageError
+from codelet.providers.answer import NO_MARKER, SILENCE
+from codelet.providers.by_litellm import LONGEST_LINE, MALICIOUS
+from codelet.providers.catalog import table
+from codelet.providers.failure import http_failure, is_passing, stream_failure, unreachable, without_key
 
 _LATER = (
     "litellm.litellm_core_utils.default_encoding",
@@ -28,6 +33,17 @@ _LATER = (
     "openai.resources",
 )
 """Imports of litellm's first request, a quarter of the whole: they would count as the server's time."""
+_NO_STREAMS = ("text/html", "application/json")
+_SIGNATURE = "__thought__"
+_NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
+_MISSING_KEY = (
+    "missing credentials",
+    "api key",
+    "api_key",
+    "unable to locate credentials",
+    "default credentials were not found",
+)
+_MARK = {"cache_control": {"type": "ephemeral"}}
 
 
 def main() -> None:
@@ -37,9 +53,9 @@ def main() -> None:
     try:
         litellm = _imported()
     except ProviderError as error:
-        _send(output, {"failed": {"text": str(error)}})
+        _send(output, failed={"text": str(error)})
         return
-    _send(output, {"ready": True})
+    _send(output, ready=True)
     asyncio.run(_Server(litellm, output).serve())
 
 
@@ -78,90 +94,105 @@ class _Server:
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     async def serve(self) -> None:
-        loop, ended = asyncio.get_running_loop(), asyncio.Event()
-
-        def read() -> None:
-            for line in sys.stdin.buffer:
-                loop.call_soon_threadsafe(self._take, json.loads(line))
-            loop.call_soon_threadsafe(ended.set)
-
-        threading.Thread(target=read, daemon=True).start()
-        await ended.wait()
+        lines = asyncio.StreamReader(LONGEST_LINE)
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+        while line := await lines.readline():
+            message = json.loads(line)
+            number = message["id"]
+            if "call" in message:
+                self._tasks[number] = asyncio.create_task(self._answer(number, **message))
+            elif number in self._tasks:
+                self._tasks[number].cancel()
         os._exit(0)  # without waiting for litellm
 
-    def _take(self, message: dict[str, Any]) -> None:
-        if "environment" in message:
+    async def _answer(self, number: int, call: dict[str, Any], environment: dict[str, str], **_: int) -> None:
+        if os.environ != environment:  # a key, or a proxy
             os.environ.clear()
-            os.environ.update(message["environment"])
-            return
-        number = message["id"]
-        if "cancel" not in message:
-            self._tasks[number] = asyncio.create_task(self._answer(number, message))
-        elif number in self._tasks:
-            self._tasks[number].cancel()
-
-    async def _answer(self, number: int, message: dict[str, Any]) -> None:
+            os.environ.update(environment)
         try:
-            if "resolve" in message:
-                self._send(number, resolved=self._resolved(**message["resolve"]))
-            else:
-                await self._call(number, **message["call"])
+            await self._call(number, **call)
         except CodeletError as error:
             facts = {name: value for name, value in vars(error).items() if not name.startswith("_")}
-            self._send(number, failed={"kind": type(error).__name__, "text": str(error), **facts})
+            _send(self._output, id=number, failed={"kind": type(error).__name__, "text": str(error), **facts})
         finally:
             del self._tasks[number]
-            self._send(number, ended=True)
-
-    def _resolved(self, name: str, about: dict[str, Any], *, has_base: bool) -> tuple[str, str, list[str]]:
-        """The model's name and provider in litellm's terms, and the parameters it takes there.
-
-        An unknown model with an address is OpenAI's.
-        """
-        litellm = self._litellm
-        try:
-            model, provider, _, _ = litellm.get_llm_provider(name)
-        except litellm.BadRequestError as error:
-            if not has_base:
-                raise _translated(error, about) from error
-            model, provider = name, "openai"
-        return model, provider, list(litellm.get_supported_openai_params(model, provider) or ())
+            _send(self._output, id=number, ended=True)
 
     async def _call(
-        self, number: int, arguments: dict[str, Any], about: dict[str, Any], limits: list[float], *, counts: bool
+        self,
+        number: int,
+        name: str,
+        arguments: dict[str, Any],
+        marks: list[int],
+        about: dict[str, Any],
+        limits: list[float],
+        *,
+        counts: bool,
     ) -> None:
         """One request: its events as they come. `limits`: seconds for reading and connecting."""
         import httpx
 
-        from codelet.providers.by_litellm.stream import InterceptedStream, StreamEnd, StreamReader
-
-        reader: StreamReader | None = None
+        reader: _Reader | None = None
         try:
+            asked = self._completed(name, arguments, marks)
             timeout = httpx.Timeout(limits[0], connect=limits[1])
-            stream = await self._litellm.acompletion(**arguments, timeout=timeout)
-            InterceptedStream.into(stream)
-            reader = StreamReader(stream, counts_reasoning=counts)
+            stream = await self._litellm.acompletion(**asked, timeout=timeout)
+            reader = _Reader(stream, counts_reasoning=counts)
             async for chunk in stream:
                 event = reader.event(chunk)
-                self._send(number, **({"alive": True} if event is None else {"event": event}))
-        except StreamEnd:
+                _send(self._output, id=number, **({"alive": True} if event is None else {"event": event}))
+        except _StreamEnd:
             pass
         except Exception as error:
-            raise _translated(error, about, begun=reader is not None and reader.begun) from error
+            raise translated(error, **about, begun=reader is not None and reader.begun) from error
         for event in reader.end() if reader else ():
-            self._send(number, event=event)
+            _send(self._output, id=number, event=event)
 
-    def _send(self, number: int, **message: object) -> None:
-        _send(self._output, {"id": number, **message})
+    def _completed(self, name: str, arguments: dict[str, Any], marks: list[int]) -> dict[str, Any]:
+        """The arguments of `acompletion`: `arguments`, as the model's provider takes them.
+
+        An unknown model with an address is OpenAI's. `marks` are the messages that end a cached prefix.
+        """
+        litellm, base, key = self._litellm, arguments.get("api_base"), arguments.get("api_key")
+        try:
+            model, provider, _, _ = litellm.get_llm_provider(name)
+        except litellm.BadRequestError:
+            if not base:
+                raise
+            model, provider = name, "openai"
+        for place in marks if provider != "openai" else ():
+            _mark(arguments["messages"][place])
+        taken = litellm.get_supported_openai_params(model, provider) or ()
+        needed = [each for each in ("tools", "reasoning_effort", "thinking") if each in arguments and each not in taken]
+        if needed:
+            arguments["allowed_openai_params"] = needed  # else litellm drops them silently
+        if base and provider == "anthropic":
+            arguments["api_base"] = base.rstrip("/").removesuffix("/v1")
+        if base and not key and provider == "openai" and not os.environ.get("OPENAI_API_KEY"):
+            arguments["api_key"] = "none"  # a local server needs none, but the library does
+        return {
+            **arguments,
+            "model": model,
+            "custom_llm_provider": provider,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "max_retries": 0,
+            "drop_params": True,
+            "_skip_mcp_handler": True,  # else the first call with tools imports another library
+        }
 
 
-def _translated(error: Exception, about: dict[str, Any], *, begun: bool = False) -> CodeletError:
-    from codelet.providers.by_litellm.failed_call import translated
+def _mark(message: dict[str, Any]) -> None:
+    content = message["content"]
+    if message["role"] == "tool":
+        message.update(_MARK)
+    elif isinstance(content, list):
+        content[-1] |= _MARK
+    elif isinstance(content, str) and content.strip():
+        message["content"] = [{"type": "text", "text": content, **_MARK}]
 
-    return translated(error, **about, begun=begun)
 
-
-def _send(output: int, message: dict[str, Any]) -> None:
+def _send(output: int, **message: object) -> None:
     data = memoryview(json.dumps(message, default=_plain).encode() + b"\n")
     while data:
         data = data[os.write(output, data) :]
@@ -169,3 +200,229 @@ def _send(output: int, message: dict[str, Any]) -> None:
 
 def _plain(value: object) -> object:
     return value.model_dump() if hasattr(value, "model_dump") else str(value)
+
+
+class _StreamEnd(BaseException):
+    """The provider's own stream has ended. Not an Exception, so that litellm does not catch it."""
+
+
+class _Tap:
+    """The provider's own stream, where litellm reads it; raises _StreamEnd at its end.
+
+    Past the end litellm would rebuild the answer, count unreported tokens and, for Ollama, send another request. After
+    the finish marker only usage passes: anything else makes litellm see the end. Silence after the marker is an end
+    too. `whole`: the server's own finish marker came, else None; litellm's adapter for Gemini says "stop" with each
+    piece, so its raw objects are inspected.
+    """
+
+    def __init__(self, outer: Any, own: Any) -> None:
+        self.whole: bool | None = None
+        self._outer = outer
+        self._own = own
+        if callable(parse := getattr(own, "chunk_parser", None)):
+            own.chunk_parser = lambda chunk: parse(self._seen(chunk))
+        self._iterator = aiter(own)
+
+    def __aiter__(self) -> _Tap:
+        return self
+
+    async def __anext__(self) -> Any:
+        while True:
+            over = bool(self._outer.received_finish_reason)
+            try:
+                async with asyncio.timeout(SILENCE if over else None):
+                    chunk = await anext(self._iterator)
+            except StopAsyncIteration:
+                raise _StreamEnd from None
+            except TimeoutError:
+                if over:
+                    raise _StreamEnd from None
+                raise
+            usage = chunk.get("usage") if isinstance(chunk, dict) else getattr(chunk, "usage", None)
+            if usage is not None or not self._outer.received_finish_reason:
+                return chunk
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    def _seen(self, chunk: Any) -> Any:
+        if isinstance(chunk, dict) and ("candidates" in chunk or "promptFeedback" in chunk):
+            blocked = (chunk.get("promptFeedback") or {}).get("blockReason")
+            reasons = [candidate.get("finishReason") for candidate in chunk.get("candidates") or ()]
+            self.whole = self.whole or bool(blocked) or any(reason not in _NO_REASON for reason in reasons)
+        return chunk
+
+
+class _Reader:
+    """Reads one stream of litellm's; `begun` after the first piece of the answer.
+
+    `counts_reasoning` is False if litellm estimates reasoning tokens instead of passing them on.
+    """
+
+    def __init__(self, stream: Any, *, counts_reasoning: bool) -> None:
+        self.begun = False
+        self._stream = stream
+        self._counts_reasoning = counts_reasoning
+        own = stream.completion_stream
+        if own is None and (opened := stream.make_call) is not None:  # it opens its own stream when it is first read
+            stream.make_call = _tapped(stream, opened)
+        elif hasattr(own, "__aiter__"):
+            stream.completion_stream = _Tap(stream, own)
+
+    def event(self, chunk: Any) -> dict[str, Any] | None:
+        """The event in a chunk, without finish marker and usage; None if it is empty."""
+        if not chunk.choices:
+            return None
+        delta = {name: value for name, value in chunk.choices[0].delta.model_dump().items() if value}
+        for call in delta.get("tool_calls", ()):
+            # litellm repeats a signature in the id: other vendors would get it, and refuse the length.
+            call["id"] = (call.get("id") or "").partition(_SIGNATURE)[0]
+        if not delta.keys() - {"role"}:
+            return None
+        self.begun = True
+        return {"choices": [{"delta": delta}]}
+
+    def end(self) -> Iterator[dict[str, Any]]:
+        """The last events; raises ProviderError without a finish marker, unless nothing came at all.
+
+        Usage and marker are the received ones: litellm invents missing ones.
+        """
+        stream = self._stream
+        reported = [usage for chunk in stream.chunks if (usage := getattr(chunk, "usage", None)) is not None]
+        usage = reported[-1].model_dump() if reported else {}
+        if not self._counts_reasoning:
+            usage.pop("completion_tokens_details", None)
+        if usage.get("prompt_tokens") or usage.get("completion_tokens"):
+            yield {"usage": {name: value for name, value in usage.items() if name != "total_tokens"}}
+        reason = stream.received_finish_reason or stream.intermittent_finish_reason
+        whole = getattr(stream.completion_stream, "whole", None)
+        headers = (getattr(stream, "_hidden_params", None) or {}).get("additional_headers") or {}
+        kind = str(headers.get("llm_provider-content-type") or "").partition(";")[0]
+        is_cut = whole is False or not (reason or whole)
+        is_empty = not (reason or whole or self.begun or reported)
+        if not self.begun and is_cut and kind in _NO_STREAMS:  # litellm reads nothing from it and says nothing
+            raise ProviderError(f"the answer is no event stream but {kind}; check --api-base")
+        if is_cut and not is_empty:
+            raise ProviderError(NO_MARKER, retryable=True)
+        yield {"choices": [{"delta": {}, "finish_reason": reason or "stop"}]}
+
+
+def _tapped(stream: Any, opened: Callable[..., Any]) -> Callable[..., Any]:
+    async def tapped(**options: Any) -> Any:
+        return _Tap(stream, await opened(**options))
+
+    return tapped
+
+
+def translated(
+    error: Exception, *, model: str, place: str, key_name: str, begun: bool, local: bool, key: str | None = None
+) -> CodeletError:
+    """The error to raise instead of `error`. Its class and text mislead, so the exceptions underneath decide.
+
+    Measured: a refused connection has status 500, Anthropic's 413 becomes 400 and its 529 becomes 500, a missing key
+    500, any failure within a stream 503. The HTTP client's exception is still in the chain, with the server's real
+    status and headers. `begun`: the stream had yielded something; `local`: the server is on this machine.
+    """
+    chain = list(_chain(error))
+    names = {kind.__name__ for link in chain for kind in type(link).__mro__}
+    made = _of_server(chain, names, place, key_name, key) or _lost_connection(chain, names, place, begun, local)
+    if made is None and "JSONDecodeError" in names:
+        made = ProviderError(f"the answer is garbled: {_text(chain[-1])}", retryable=True)
+    if made is None and "MidStreamFallbackError" in names:
+        made = _broken_off(chain)
+    result = made or _of_text(_text(error), model, place, key_name)
+    result.args = (without_key(str(result), key),)
+    return result
+
+
+def _of_text(text: str, model: str, place: str, key_name: str) -> CodeletError:
+    if "LLM Provider NOT provided" in text:
+        return UsageError(f"unknown model {model!r}: write it as provider/name, as litellm spells it")
+    if any(words in text.lower() for words in _MISSING_KEY):
+        return ProviderError(f"no key for {place}: set {key_name} ({text})", status=401)
+    words, package = table(model.partition("/")[0]).get("package", ("(?!)", ""))
+    if re.search(words, text):
+        return ProviderError(f"litellm needs {package}")
+    found = stream_failure(text)
+    return ProviderError(f"{place}: {text}", overflow=found.overflow, window=found.window)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception and its causes, outermost first."""
+    seen: list[BaseException] = []
+    waiting: list[Any] = [error]
+    while waiting:
+        link = waiting.pop(0)
+        if isinstance(link, BaseException) and link not in seen:
+            seen.append(link)
+            yield link
+            waiting += [getattr(link, "original_exception", None), link.__cause__, link.__context__]
+
+
+def _of_server(
+    chain: list[BaseException], names: set[str], place: str, key_name: str, key: str | None
+) -> ProviderError | None:
+    """The server's own error, if its headers are in the chain. The innermost status counts, the others are guesses."""
+    found = [headers for link in chain if (headers := getattr(link, "litellm_response_headers", None)) is not None]
+    if not found:
+        return None
+    headers = {str(name).lower(): str(value) for name, value in found[0].items()}
+    codes = [code for link in chain if isinstance(code := getattr(link, "status_code", None), int)]
+    status = codes[-1] if codes else 500
+    error = http_failure(status, headers, _body(chain), place=place, key_name=key_name, key=key)
+    error.overflow = error.overflow or "ContextWindowExceededError" in names
+    return error
+
+
+def _body(chain: list[BaseException]) -> str:
+    for link in reversed(chain):
+        if isinstance(body := getattr(link, "body", None), dict):
+            return json.dumps({"error": body})
+        if isinstance(message := getattr(link, "message", None), str) and message:
+            with suppress(ValueError, SyntaxError, TypeError, AttributeError):  # it may be the repr of bytes
+                message = ast.literal_eval(message).decode("utf-8", "replace")
+            return str(message)
+    return _text(chain[0])
+
+
+def _lost_connection(
+    chain: list[BaseException], names: set[str], place: str, begun: bool, local: bool
+) -> ProviderError | None:
+    for link in chain:
+        if isinstance(link, ssl.SSLError):
+            reason = getattr(link, "verify_message", "") or link.reason or str(link)
+            return ProviderError(f"TLS with {place} failed: {reason}; is SSL_CERT_FILE needed?")
+    if begun and names & {"OSError", "TransportError", "ClientError"}:
+        return ProviderError("the connection was cut in the middle of the answer", retryable=True)
+    if names & {"ConnectTimeout", "ConnectionTimeoutError"}:
+        return unreachable(f"{place} did not accept a connection in time", local=local)
+    for link in reversed(chain):
+        if isinstance(link, OSError):
+            reason = link.strerror or str(link) or type(link).__name__
+            message = f"cannot reach {place}: {reason}; check the network and --api-base"
+            return unreachable(message, local=local, refused=isinstance(link, ConnectionRefusedError))
+    if names & {"TransportError", "ClientError"}:
+        return unreachable(f"{place} closed the connection without an answer", local=local)
+    return None
+
+
+def _broken_off(chain: list[BaseException]) -> ProviderError:
+    """An error event. The adapter for Anthropic invents a status, which is a good hint."""
+    body = next((found for link in chain if isinstance(found := getattr(link, "body", None), dict)), None)
+    if body is not None:
+        return stream_failure(body)
+    found = stream_failure(_body(chain))
+    own = (link for link in chain if type(link).__module__.startswith("litellm.llms."))
+    hints = [status for link in own if isinstance(status := getattr(link, "status_code", None), int)]
+    if hints:
+        found.retryable = found.retryable and is_passing(hints[-1])
+    return found
+
+
+def _text(error: BaseException) -> str:
+    """The exception's message on one line, without litellm's prefix and traceback."""
+    text = str(error).partition("\nTraceback")[0]
+    head, separator, rest = text.partition(": ")
+    if separator and head.startswith("litellm."):
+        text = rest
+    return " ".join(text.split())[:300]

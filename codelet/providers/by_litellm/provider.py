@@ -13,11 +13,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
-from codelet.errors import CodeletError
 from codelet.messages import Message, ToolCall, answer_parts
-from codelet.providers.addresses.clouds import credentials
-from codelet.providers.answer import Events
-from codelet.providers.catalog import Vendor, asked_wire, holds, real_name, vendor_of
+from codelet.providers.answer import Batches
+from codelet.providers.catalog import Vendor, asked_wire, holds, real_name, table, vendor_of
 from codelet.providers.endpoint import Endpoint, base_of, key_variable
 from codelet.providers.facts import on_this_machine
 from codelet.providers.failure import stalled
@@ -41,7 +39,6 @@ _SILENCE = 1.0
 """Seconds of import after which the user is notified."""
 IMPORTING = "litellm is being imported, which takes some seconds"
 _TAKEN = ("messages", "tools", "reasoning_effort", "thinking", "response_format", "max_tokens")
-_MARK = {"cache_control": {"type": "ephemeral"}}
 _CLAUDE_MAX_OUTPUT = 8_192
 
 
@@ -67,19 +64,10 @@ class LiteLLMProvider(OpenAIChatProvider):
         endpoint = Endpoint(vendor=known, base=options.api_base or "", key=key, key_from=key_from)
         super().__init__(model, endpoint, options, origin=origin)
         self.name = f"{known.name} through litellm"
-        here = on_this_machine(options.api_base or (base_of(vendor) if vendor else ""))
+        self.local = on_this_machine(options.api_base or (base_of(vendor) if vendor else ""))
         self._claude = holds("claude", model)
-        named = credentials(known.prefix) or next(iter(known.key_names), "the provider's key")
+        named = table(known.prefix).get("credentials") or next(iter(known.key_names), "the provider's key")
         self.key_name = key_from or named
-        self._about = {
-            "model": model,
-            "place": self.name,
-            "key_name": self.key_name,
-            "local": here,
-            "key": key,
-        }
-        self.local = here
-        self._place: tuple[str, str, list[str]] | None = None
         self._marked = -1
         self._told = False
 
@@ -111,15 +99,29 @@ class LiteLLMProvider(OpenAIChatProvider):
             await asyncio.wrap_future(_process().release(self))
 
     def body(self, request: Request) -> bytes:
-        """Litellm's arguments as JSON; `stable` counts the messages before the reminders."""
+        """The process's call as JSON. Cache marks: after system prompt, before the tail, and at the last one."""
         made = json.loads(super().body(request))
         arguments = {name: made[name] for name in _TAKEN if name in made}
         messages = arguments["messages"] = made["messages"][0 if request.system else 1 :]
+        marks = []
         if self._claude:
             arguments.setdefault("max_tokens", _CLAUDE_MAX_OUTPUT)
         if self._claude and not self.quirks.alternating:  # joined, reminders are not messages
-            arguments["stable"] = len(messages) - request.tail
-        return json.dumps(arguments).encode()
+            stable = len(messages) - request.tail
+            places = {0 if request.system else -1, stable - 1, self._marked}
+            marks = sorted(place for place in places if 0 <= place < stable)
+            self._marked = stable - 1
+        name = self.model if asked_wire(self.model) == "responses" else real_name(self.model)
+        vendor = vendor_of(name)
+        if vendor is not None and "/" not in name:
+            name = f"{vendor.prefix}/{name}"
+        if vendor is not None and vendor.litellm:
+            name = f"{vendor.litellm}/{name.partition('/')[2]}"
+        if self._options.api_base:
+            arguments["api_base"] = self._options.api_base
+        if self._options.api_key:
+            arguments["api_key"] = self._options.api_key
+        return json.dumps({"name": name, "arguments": arguments, "marks": marks}).encode()
 
     def _ordered(self, request: Request) -> Any:
         return request.messages if self._claude else super()._ordered(request)  # after the last mark
@@ -146,117 +148,55 @@ class LiteLLMProvider(OpenAIChatProvider):
             self._told = True
             yield NoteChunk(IMPORTING)
         await warmed
-        if self._place is None:
-            self._place = await self._resolved()
-        deadlines = self._options.deadlines
-        reading = max(deadlines.first_token, deadlines.between_chunks) + 5  # later than ours
-        arguments = self._arguments(json.loads(body), *self._place)
+        deadlines, call = self._options.deadlines, json.loads(body)
         if self._options.debug_requests:
             from codelet.providers.content.shown_requests import show_arguments
 
-            show_arguments(arguments)
-        limits = [reading, deadlines.connect]
-        call = {"arguments": arguments, "about": self._about, "limits": limits, "counts": not self._claude}
-        async with _process().request(self, {"call": call}) as answers:
-            events = _Answers(answers, deadlines)
-            async with aclosing(_Decoder().chunks(events)) as chunks:
-                async for chunk in chunks:
-                    yield self._with_digest(chunk, digest)
-
-    async def _resolved(self) -> tuple[str, str, list[str]]:
-        """The model's name and provider in litellm's terms, and the parameters it takes."""
-        name = self.model if asked_wire(self.model) == "responses" else real_name(self.model)
-        vendor = vendor_of(name)
-        if vendor is not None and "/" not in name:
-            name = f"{vendor.prefix}/{name}"
-        if vendor is not None and vendor.litellm:
-            name = f"{vendor.litellm}/{name.partition('/')[2]}"
-        asked = {"name": name, "about": self._about, "has_base": self._options.api_base is not None}
-        async with _process().request(self, {"resolve": asked}) as answers:
-            model, provider, supported = (await _Answers(answers, self._options.deadlines).next())["resolved"]
-        return model, provider, supported
-
-    def _arguments(self, arguments: dict[str, Any], model: str, provider: str, supported: list[str]) -> dict[str, Any]:
-        """The arguments of `acompletion`."""
-        if (stable := arguments.pop("stable", None)) is not None and holds("claude", model) and provider != "openai":
-            self._set_marks(arguments["messages"], stable)
-        needed = [name for name in ("tools", "reasoning_effort", "thinking") if name in arguments.keys() - {*supported}]
-        if needed:
-            arguments["allowed_openai_params"] = needed  # else litellm drops them silently
-        arguments.update(
-            model=model,
-            custom_llm_provider=provider,
-            stream=True,
-            stream_options={"include_usage": True},
-            max_retries=0,
-            drop_params=True,
-            _skip_mcp_handler=True,  # else the first call with tools imports another library
-        )
-        base, key = self._options.api_base, self._options.api_key
-        if base:
-            arguments["api_base"] = base.rstrip("/").removesuffix("/v1") if provider == "anthropic" else base
-            if not key and provider == "openai" and not os.environ.get("OPENAI_API_KEY"):
-                key = "none"  # a local server needs none, but the library does
-        if key:
-            arguments["api_key"] = key
-        return arguments
-
-    def _set_marks(self, messages: list[dict[str, Any]], stable: int) -> None:
-        """Set the cache marks: after system prompt, before the tail, and at the last request's mark."""
-        here = stable - 1
-        heads = [place for place, message in enumerate(messages[:1]) if message["role"] == "system"]
-        for message in (messages[place] for place in {*heads, here, self._marked} if 0 <= place < stable):
-            content = message["content"]
-            if message["role"] == "tool":
-                message.update(_MARK)
-            elif isinstance(content, list):
-                content[-1] |= _MARK
-            elif isinstance(content, str) and content.strip():
-                message["content"] = [{"type": "text", "text": content, **_MARK}]
-        self._marked = here
+            show_arguments({"model": call["name"], **call["arguments"]})
+        about = {"model": self.model, "place": self.name, "key_name": self.key_name, "local": self.local}
+        call["about"] = {**about, "key": self._endpoint.key}
+        reading = max(deadlines.first_token, deadlines.between_chunks) + 5  # later than ours
+        call |= {"limits": [reading, deadlines.connect], "counts": not self._claude}
+        async with (
+            _process().request(self, call) as answers,
+            aclosing(_events_in(answers, deadlines)) as events,
+            aclosing(_Decoder().chunks(events)) as chunks,
+        ):
+            async for chunk in chunks:
+                yield self._with_digest(chunk, digest)
 
 
-class _Answers(Events):
-    """The events of one answer from the process; raises ProviderError if it fails or is late."""
+async def _events_in(answers: asyncio.Queue[dict[str, Any]], deadlines: Deadlines) -> Batches:
+    """The events of one answer from the process; raises CodeletError if it fails or is late.
 
-    def __init__(self, answers: asyncio.Queue[dict[str, Any]], deadlines: Deadlines) -> None:
-        super().__init__()
-        self._answers = answers
-        self._deadlines = deadlines
-        self._now = asyncio.get_running_loop().time
-        self._limit = deadlines.first_token
-        self._due = self._latest = self._now() + self._limit
-        self._begun = False
-
-    async def _read_on(self) -> None:
+    Lines without a piece of the answer are signs of life, within the first-token limit.
+    """
+    now, silence = asyncio.get_running_loop().time, deadlines.between_chunks
+    limit, begun, ended = deadlines.first_token, False, False
+    due = latest = now() + limit
+    while not ended:
         await asyncio.sleep(0)  # however much has come, signals and other tasks have their turn
+        events, failed = [], None
         try:
-            while not self._ended:
-                answer = await self.next()
-                self._read += [answer["event"]] if "event" in answer else []
-                self._ended = "ended" in answer
-                if self._answers.empty():
-                    return
-        except CodeletError as error:
-            self._failure = error
-
-    async def next(self) -> dict[str, Any]:
-        """The next line. Lines without a piece of the answer are signs of life, within the first-token limit."""
-        try:
-            async with asyncio.timeout_at(self._due):
-                answer = await self._answers.get()
+            async with asyncio.timeout_at(due):
+                come = [await answers.get()]
         except TimeoutError:
-            raise stalled(f"no data for {self._limit:g} seconds: the answer has stalled") from None
-        if "failed" in answer:
+            raise stalled(f"no data for {limit:g} seconds: the answer has stalled") from None
+        while not answers.empty():
+            come.append(answers.get_nowait())
+        for answer in come:
+            if "event" in answer:
+                events.append(answer["event"])
+                begun, latest = True, now() + max(deadlines.first_token, silence)
+            failed, ended = failed or answer.get("failed"), ended or "ended" in answer
+        if begun:
+            limit, due = silence, min(now() + silence, latest)
+        if events:
+            yield events
+        if failed:
             from codelet.providers.by_litellm.pipe import failure_in
 
-            raise failure_in(answer["failed"])
-        silence = self._deadlines.between_chunks
-        if "event" in answer:
-            self._begun, self._latest = True, self._now() + max(self._deadlines.first_token, silence)
-        if self._begun:
-            self._limit, self._due = silence, min(self._now() + silence, self._latest)
-        return answer
+            raise failure_in(failed)
 
 
 class _Decoder(ChatDecoder):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,9 +18,9 @@ from codelet.providers.facts import (
     ModelFacts,
     entry_facts,
     facts_of,
-    map_text,
     model_facts,
     on_this_machine,
+    whole_map,
 )
 from codelet.providers.protocol import ProviderOptions
 from codelet.record import Record
@@ -86,8 +85,6 @@ def known_models(environment: Mapping[str, str] = os.environ, own: Sequence[Vend
         if vendor.local and vendor in vendors():
             continue
         key = key_variable(vendor, None, environment)
-        if vendor.cloud and key is None:
-            continue  # a cloud needs an account
         local = on_this_machine(base_of(vendor, environment))
         models = {
             name: (entry_facts(entry), str(entry.get("deprecation_date") or "9999") < today)
@@ -199,7 +196,7 @@ def _entries() -> dict[str, list[tuple[str, dict[str, Any]]]]:
     """The map's entries that can be chosen, by vendor, with codelet's names."""
     hosted = {vendor.prefix for vendor in vendors() if not vendor.local}
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-    for name, entry in json.loads(map_text() or b"{}").items():
+    for name, entry in whole_map().items():
         vendor = entry.get("litellm_provider")
         if vendor in hosted and entry.get("mode") in _TALKS and entry.get("supports_function_calling"):
             full = name if name.startswith(f"{vendor}/") else f"{vendor}/{name}"

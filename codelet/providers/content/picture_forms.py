@@ -43,20 +43,26 @@ def anthropic_blocks(message: Message) -> list[dict[str, Any]]:
     ]
 
 
-def unseen(message: Message) -> Message:
-    """The message for a model without vision: its text says that the images are not shown."""
-    bare: Any = without_images(message, prompt.PICTURES_NOT_SHOWN)
-    made: Message = bare
-    return made
+def without_refused(message: Message, *, sees: bool, refused: set[str]) -> Message:
+    """The message without the images that a server refused, or for a model that `sees` none; its text says so."""
+    rest = [each for each in images_of(message) if sees and each["data"] not in refused]
+    if sees and len(rest) == len(images_of(message)):
+        return message
+    made: Any = without_images(message, prompt.PICTURES_REFUSED if sees else prompt.PICTURES_NOT_SHOWN)
+    made.update({"images": rest} if rest else {})
+    result: Message = made
+    return result
 
 
 class ResultPictures:
     """Puts images of results into messages after them, which stay the same objects.
 
-    `alternating`: a user message may not follow a result, so an assistant's goes between.
+    `alternating`: a user message may not follow a result, so an assistant's goes between. `refused` images are
+    left out.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, refused: set[str]) -> None:
+        self._refused = refused
         self._made: dict[tuple[int, ...], tuple[Sequence[Message], list[Message]]] = {}
 
     def spread(self, messages: Sequence[Message], *, alternating: bool) -> list[Message]:
@@ -73,60 +79,35 @@ class ResultPictures:
         return sent + (self._behind(row, alternating=alternating) if row else [])
 
     def _behind(self, row: Sequence[Message], *, alternating: bool) -> list[Message]:
-        key = tuple(map(id, row))
+        key = len(self._refused), *map(id, row)
         if key not in self._made:
-            pictures = [each for message in row for each in images_of(message)]
+            listed = (each for message in row for each in images_of(message))
+            pictures = [each for each in listed if each["data"] not in self._refused]
             names = ", ".join(each["name"] for each in pictures)
             between = [assistant(prompt.PICTURES_FOLLOW)] if alternating else []
-            self._made[key] = row, [*between, user(prompt.PICTURES_OF_RESULTS.format(names=names), pictures)]
+            made = [*between, user(prompt.PICTURES_OF_RESULTS.format(names=names), pictures)]
+            self._made[key] = row, made if pictures else []
         return self._made[key][1]
 
 
-class RefusedPictures:
-    """Images that one server refused: later requests leave them out, in messages that stay the same objects."""
+def refused_pictures(error: ProviderError, request: Request, known: set[str]) -> Literal["no", "earlier", "all"]:
+    """Return which images later requests leave out because of this refusal; adds the data of earlier ones to `known`.
 
-    def __init__(self) -> None:
-        self._data: set[str] = set()
-        self._made: dict[int, tuple[Message, Message]] = {}
-
-    def without(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """The messages without the refused images."""
-        if not self._data:
-            return messages
-        return [self._shown(message) if "images" in message else message for message in messages]
-
-    def _shown(self, message: Message) -> Message:
-        known = self._made.get(id(message))
-        if known is None or known[0] is not message:
-            rest = [each for each in images_of(message) if each["data"] not in self._data]
-            made: Any = message
-            if len(rest) < len(message["images"]):
-                made = without_images(message, prompt.PICTURES_REFUSED)
-                made.update({"images": rest} if rest else {})
-            known = self._made[id(message)] = message, made
-        return known[1]
-
-    def take(self, error: ProviderError, request: Request) -> Literal["no", "earlier", "all"]:
-        """Return which images later requests leave out, because of this refusal.
-
-        Those of the newest prompt are never left out: the request would not be the user's. Then the error says how to
-        continue. All others are, so an earlier image never blocks a session.
-        """
-        text, messages = str(error).lower(), request.messages
-        takes_none = not any(words in text for words in _OF_ONE)
-        newest = [each for each in messages[max(0, newest_prompt(messages)) :] if each["role"] == "user"]
-        asked = {each["data"] for message in newest for each in images_of(message)}
-        others = {each["data"] for message in messages for each in images_of(message)} - asked - self._data
-        if (asked and takes_none) or not others:
-            way = _WAY_IN_A_PIPE if request.unseen else _WAY_AT_THE_PROMPT
-            error.args = (f"{error}; {way}",)
-            error.retryable = error.retryable and not takes_none  # llama.cpp uses status 500
-            return "no"
-        if takes_none:
-            return "all"
-        self._data |= others
-        self._made.clear()
-        return "earlier"
+    Those of the newest prompt are never left out: the request would not be the user's. Then the error says how to
+    continue. All others are, so an earlier image never blocks a session.
+    """
+    text, messages = str(error).lower(), request.messages
+    takes_none = not any(words in text for words in _OF_ONE)
+    newest = [each for each in messages[max(0, newest_prompt(messages)) :] if each["role"] == "user"]
+    asked = {each["data"] for message in newest for each in images_of(message)}
+    others = {each["data"] for message in messages for each in images_of(message)} - asked - known
+    if (asked and takes_none) or not others:
+        way = _WAY_IN_A_PIPE if request.unseen else _WAY_AT_THE_PROMPT
+        error.args = (f"{error}; {way}",)
+        error.retryable = error.retryable and not takes_none  # llama.cpp uses status 500
+        return "no"
+    known |= set() if takes_none else others
+    return "all" if takes_none else "earlier"
 
 
 def note(model: str, error: ProviderError, which: Literal["earlier", "all"]) -> str:
