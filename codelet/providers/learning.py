@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from codelet.errors import ProviderError
 from codelet.providers.catalog import table, table_names
 from codelet.providers.protocol import Request
 from codelet.providers.quirks import Quirks
-from codelet.record import Record
 
 if TYPE_CHECKING:
     from codelet.providers.effort import AskedEffort
 
-_FILE, _PREFIX = "refusals.toml", "lesson."
+_FILE = "refusals.toml"
 
 
 class Sender(Protocol):
@@ -34,62 +32,38 @@ class Sender(Protocol):
         ...
 
 
-class Lesson(Record, kw_only=True):
-    """One row of the table, whose head explains the fields; `field` is its name."""
-
-    field: str
-    words: tuple[str, ...]
-    also: str = ""
-    quirks: Mapping[str, Any] = {}
-    change: str = ""
-    note: str = ""
-    apis: tuple[str, ...] = ("chat", "responses", "messages")
-    statuses: tuple[int, ...] = (400, 422)
-
-    def fits(self, sender: Sender, error: ProviderError, text: str) -> bool:
-        """Return whether the refusal is about this field, for the first time."""
-        if sender.api not in self.apis or (error.status or 0) not in self.statuses or self.field in sender.learnt:
-            return False
-        if self.also == "reasoning" and "effort" in text:
-            return False  # the word is part of another field's name
-        return self.also in text and any(words in text for words in self.words)
-
-
-@cache
-def lessons() -> tuple[Lesson, ...]:
-    """Return all lessons, in order."""
-    return tuple(_lesson(name) for name in table_names(_FILE) if name.startswith(_PREFIX))
-
-
-def _lesson(name: str) -> Lesson:
-    row: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in table(name, _FILE).items()
-    }
-    if (words_of := row.pop("words_of", None)) is not None:
-        row["words"] = tuple(table(words_of, _FILE))
-    row["quirks"] = dict(row.get("quirks", ()))
-    return Lesson(field=name.removeprefix(_PREFIX).strip('"'), **row)
-
-
 def learn(sender: Sender, error: ProviderError, request: Request) -> bool:
     """Return whether later requests have another form because of this refusal."""
     text = str(error).lower()
-    for lesson in lessons() if not error.overflow else ():
-        if not lesson.fits(sender, error, text):
+    lessons = [name for name in table_names(_FILE) if name.startswith("lesson.") and name not in sender.learnt]
+    for name in lessons if not error.overflow else ():
+        lesson = table(name, _FILE)
+        if not _fits(lesson, sender.api, error.status or 0, text):
             continue
-        if lesson.change:
-            if not _CHANGES[lesson.change](sender, request, error):
+        if "change" in lesson:
+            if not _CHANGES[lesson["change"]](sender, request, error):
                 continue
         else:
-            changed = sender.quirks.replace(**lesson.quirks)
+            changed = sender.quirks.replace(**dict(lesson["quirks"]))
             if changed == sender.quirks:
                 continue
             sender.quirks = changed
-            sender.learnt.add(lesson.field)
-        if lesson.note:
-            sender.notes.append(lesson.note.format(model=sender.model))
+            sender.learnt.add(name)
+        if "note" in lesson:
+            sender.notes.append(lesson["note"].format(model=sender.model))
         return True
     return False
+
+
+def _fits(lesson: Mapping[str, Any], api: str, status: int, text: str) -> bool:
+    """Return whether a refusal is about the lesson's field."""
+    if api not in lesson.get("apis", (api,)) or status not in lesson.get("statuses", (400, 422)):
+        return False
+    also = lesson.get("also", "")
+    if also == "reasoning" and "effort" in text:
+        return False  # the word is part of another field's name
+    words = lesson["words"] if "words" in lesson else table(lesson["words_of"], _FILE)
+    return also in text and any(each in text for each in words)
 
 
 def _schema(sender: Sender, request: Request, error: ProviderError) -> bool:

@@ -10,9 +10,10 @@ import pytest
 from codelet.errors import ProviderError
 from codelet.messages import Message, assistant, tool_call, tool_result, user
 from codelet.providers import open_provider
+from codelet.providers.catalog import table, table_names
 from codelet.providers.endpoint import quirks_of
 from codelet.providers.facts import model_facts
-from codelet.providers.learning import Lesson, learn, lessons
+from codelet.providers.learning import learn
 from codelet.providers.native import NativeProvider
 from codelet.providers.protocol import NoteChunk, RetryChunk
 from codelet.providers.quirks import NO_REASONING
@@ -134,19 +135,26 @@ async def test_a_refusal_teaches_what_an_unknown_name_demands(rule: str, transpo
 MODELS = {"chat": "openai/chat/gpt-5.6", "responses": "openai/responses/gpt-5.6", "messages": "anthropic/claude-x-5-5"}
 
 
-@pytest.mark.parametrize("lesson", [row for row in lessons() if row.quirks], ids=lambda row: row.field)
-def test_each_row_of_the_table_is_learned_once(lesson: Lesson):
-    provider = open_provider(MODELS[lesson.apis[-1]], options("http://127.0.0.1:1/v1"))
+FILE = "refusals.toml"
+LESSONS = [name for name in table_names(FILE) if name.startswith("lesson.")]
+
+
+@pytest.mark.parametrize("name", [name for name in LESSONS if "quirks" in table(name, FILE)])
+def test_each_row_of_the_table_is_learned_once(name: str):
+    lesson = table(name, FILE)
+    quirks = dict(lesson["quirks"])
+    provider = open_provider(MODELS[lesson.get("apis", ["messages"])[-1]], options("http://127.0.0.1:1/v1"))
     assert isinstance(provider, NativeProvider)
-    provider.quirks = provider.quirks.replace(**{name: not value for name, value in lesson.quirks.items()})
-    refusal = ProviderError(f"{lesson.words[0]} {lesson.also}", status=400)
-    while lesson.field not in provider.learnt:  # another row with the same words may come first
+    provider.quirks = provider.quirks.replace(**{quirk: not value for quirk, value in quirks.items()})
+    words = lesson["words"] if "words" in lesson else list(table(lesson["words_of"], FILE))
+    refusal = ProviderError(f"{words[0]} {lesson.get('also', '')}", status=400)
+    while name not in provider.learnt:  # another row with the same words may come first
         assert learn(provider, refusal, request())
-    assert {name: getattr(provider.quirks, name) for name in lesson.quirks} == lesson.quirks
-    assert not lesson.note or lesson.note.format(model=provider.model) in provider.notes
+    assert {quirk: getattr(provider.quirks, quirk) for quirk in quirks} == quirks
+    assert "note" not in lesson or lesson["note"].format(model=provider.model) in provider.notes
     while learn(provider, refusal, request()):
-        assert len(provider.learnt) < len(lessons())
-    provider.quirks = provider.quirks.replace(**{name: not value for name, value in lesson.quirks.items()})
+        assert len(provider.learnt) < len(LESSONS)
+    provider.quirks = provider.quirks.replace(**{quirk: not value for quirk, value in quirks.items()})
     assert not learn(provider, refusal, request()), "no server is asked for ever"
     assert not learn(provider, ProviderError(str(refusal), status=503), request())
 

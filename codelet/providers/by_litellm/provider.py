@@ -150,9 +150,11 @@ class LiteLLMProvider(OpenAIChatProvider):
         await warmed
         deadlines, call = self._options.deadlines, json.loads(body)
         if self._options.debug_requests:
-            from codelet.providers.content.shown_requests import show_arguments
+            from codelet.providers.content.shown_requests import show_request
 
-            show_arguments({"model": call["name"], **call["arguments"]})
+            shown = {name: value for name, value in call["arguments"].items() if name != "api_key"}
+            headers = {"api-key": call["arguments"].get("api_key", "")}
+            show_request("litellm.acompletion", headers, json.dumps({"model": call["name"], **shown}).encode())
         about = {"model": self.model, "place": self.name, "key_name": self.key_name, "local": self.local}
         call["about"] = {**about, "key": self._endpoint.key}
         reading = max(deadlines.first_token, deadlines.between_chunks) + 5  # later than ours

@@ -41,10 +41,14 @@ class InlineReasoning:
         """Yield the chunks for the next piece of text."""
         self._held += text
         while self._held and not self._is_over:
-            before = self._held
-            yield from self._inside() if self._closing else self._outside()
-            if self._held == before and not self._is_over:
-                return
+            shown, taken = self._inside() if self._closing else ("", self._outside())
+            if taken:
+                shown = shown if self._begun else shown.lstrip()  # without leading blank lines
+                self._begun = self._begun or bool(shown)
+                self._held = self._held[len(taken) :]
+                yield ReasoningChunk(shown, inline=taken)
+            elif not self._is_over:
+                return  # it may become a tag
         if self._held:
             text, self._held = self._held, ""
             yield TextChunk(text)
@@ -57,45 +61,32 @@ class InlineReasoning:
         elif held:
             yield TextChunk(held)
 
-    def _outside(self) -> Iterator[Chunk]:
-        """Before the answer: open a block, or find that the answer begins."""
+    def _outside(self) -> str:
+        """The tag or blanks at the beginning, with which a block opens or the answer does not begin yet."""
         start = self._held.lstrip()
-        blanks = self._held[: len(self._held) - len(start)]
+        blanks = len(self._held) - len(start)
         if blanks and self._has_ended:
-            self._held = start
-            yield ReasoningChunk(inline=blanks)
-            return
+            return self._held[:blanks]
         for opening, closing in _TAGS.items():
             # A closing tag alone: the server removed the reasoning and left the tag.
             for tag in (opening, closing):
                 if start.startswith(tag):
                     self._closing, self._has_ended = (closing, False) if tag == opening else ("", True)
                     self._begun = False
-                    self._held = start[len(tag) :]
-                    yield ReasoningChunk(inline=blanks + tag)
-                    return
-        if not any(tag.startswith(start) for pair in _TAGS.items() for tag in pair):
-            self._is_over = True
+                    return self._held[: blanks + len(tag)]
+        self._is_over = not any(tag.startswith(start) for pair in _TAGS.items() for tag in pair)
+        return ""
 
-    def _inside(self) -> Iterator[Chunk]:
+    def _inside(self) -> tuple[str, str]:
+        """The reasoning to show, and the text that is taken with it."""
         place = self._held.find(self._closing)
         if place >= 0:
-            end = place + len(self._closing)
-            shown, taken, self._held = self._held[:place].rstrip(), self._held[:end], self._held[end:]
+            taken = self._held[: place + len(self._closing)]
             self._closing, self._has_ended = "", True
-            yield ReasoningChunk(self._shown(shown), inline=taken)
-            return
+            return self._held[:place].rstrip(), taken
         kept = next(n for n in range(len(self._closing), -1, -1) if n == 0 or self._held.endswith(self._closing[:n]))
         taken = self._held[: len(self._held) - kept].rstrip()
-        self._held = self._held[len(taken) :]
-        if taken:
-            yield ReasoningChunk(self._shown(taken), inline=taken)
-
-    def _shown(self, text: str) -> str:
-        """The text for the user, without leading blank lines."""
-        text = text if self._begun else text.lstrip()
-        self._begun = self._begun or bool(text)
-        return text
+        return taken, taken
 
 
 def split_reasoning(text: str) -> tuple[str, str]:
