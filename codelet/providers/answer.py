@@ -10,7 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from codelet.errors import ProviderError
 from codelet.providers.content.inline_reasoning import InlineReasoning
@@ -38,28 +38,36 @@ MOST_TOKENS = 10**9
 """More than any request has: a larger number is not a count, and its sums would leave an export's range."""
 
 
-Batches = AsyncGenerator[list[dict[str, Any]], None]
+Batches = AsyncIterator[list[dict[str, Any]]]
 """The events of an answer, those that came together in one list. `DONE` ends the answer."""
 
 
-async def server_sent_events(pieces: AsyncIterator[bytes]) -> Batches:
+class ServerSentEvents:
     """The objects of an event stream, `data: [DONE]` as `DONE`; raises ProviderError for anything but JSON."""
-    fields, ended = DataFields(), False
-    while not ended:
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self._pieces, self._fields = pieces, DataFields()
+        self._failure: ProviderError | None = None
+        self._ended = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[dict[str, Any]]:
         events: list[dict[str, Any]] = []
-        failure: ProviderError | None = None
-        try:
-            piece = await anext(pieces, None)
-            ended = piece is None
-            events.extend(map(_event, fields.flush() if piece is None else fields.feed(piece)))  # up to a bad one
-        except NoEventStream as other:
-            ended, events = True, await _whole(other.first, other.rest, pieces)
-        except ProviderError as error:
-            failure = error
-        if events:
-            yield events
-        if failure is not None:
-            raise failure
+        while not events:
+            if self._failure is not None or self._ended:
+                raise self._failure or StopAsyncIteration
+            try:
+                piece = await anext(self._pieces, None)
+                self._ended = piece is None
+                read = self._fields.flush() if piece is None else self._fields.feed(piece)
+                events.extend(map(_event, read))  # up to a bad one
+            except NoEventStream as other:
+                self._ended, events = True, await _whole(other.first, other.rest, self._pieces)
+            except ProviderError as error:
+                self._failure = error
+        return events
 
 
 class JoinedText:

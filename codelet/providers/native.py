@@ -329,7 +329,7 @@ class NativeProvider(ABC):
 
     async def _attempt(self, body: bytes, digest: Callable[[], str]) -> AsyncGenerator[Chunk, None]:
         async with self._http.post(self.path, self._headers(), body, self._decoder) as response:
-            from codelet.providers.answer import server_sent_events
+            from codelet.providers.answer import ServerSentEvents
             from codelet.providers.failure import http_failure, without_key
 
             if response.status != 200:
@@ -347,10 +347,7 @@ class NativeProvider(ABC):
                 way = f", through the proxy {response.proxy}," if response.proxy else ""
                 raise ProviderError(f"{self._http.place}{way} answered with a web page; check --api-base")
             try:
-                async with (
-                    aclosing(server_sent_events(response.body())) as events,
-                    aclosing(self._decoder().chunks(events)) as chunks,
-                ):
+                async with aclosing(self._decoder().chunks(ServerSentEvents(response.body()))) as chunks:
                     async for chunk in chunks:
                         if isinstance(chunk, OpenedChunk):
                             response.opened()

@@ -127,13 +127,17 @@ class _Watch:
                 seen["at_work"] = [name for task in others for name in _awaited(task.get_coro())] + seen["whole"]
         elif code.co_qualname == "Reply.add" and type(frame.f_locals["chunk"]).__name__ == "TextChunk":
             if self._generators is None:
-                self._generators = []
+                self._generators, self._task = [], asyncio.current_task()
                 return
             sys.setprofile(None)
             part = self._found.with_suffix(".part")
             part.write_text(json.dumps({**seen, "generators": self._generators}))
             part.rename(self._found)
-        elif self._generators is not None and code.co_flags & inspect.CO_ASYNC_GENERATOR:
+        elif (
+            self._generators is not None
+            and code.co_flags & inspect.CO_ASYNC_GENERATOR
+            and asyncio.current_task() is self._task
+        ):
             own = Path(code.co_filename).is_relative_to(PACKAGE)
             self._generators += [code.co_qualname] if own and code.co_qualname not in self._generators else []
 

@@ -14,7 +14,6 @@ from contextlib import aclosing
 from typing import Any
 
 from codelet.messages import Message, ToolCall, answer_parts
-from codelet.providers.answer import Batches
 from codelet.providers.catalog import Vendor, asked_wire, holds, real_name, table, vendor_of
 from codelet.providers.endpoint import Endpoint, base_of, key_variable
 from codelet.providers.facts import on_this_machine
@@ -168,7 +167,9 @@ class LiteLLMProvider(OpenAIChatProvider):
                 yield self._with_digest(chunk, digest)
 
 
-async def _events_in(answers: asyncio.Queue[dict[str, Any]], deadlines: Deadlines) -> Batches:
+async def _events_in(
+    answers: asyncio.Queue[dict[str, Any]], deadlines: Deadlines
+) -> AsyncGenerator[list[dict[str, Any]], None]:
     """The events of one answer from the process; raises CodeletError if it fails or is late.
 
     Lines without a piece of the answer are signs of life, within the first-token limit.
