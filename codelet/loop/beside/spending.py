@@ -13,7 +13,7 @@ from codelet.providers.native import NativeProvider
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
-    from codelet.providers.asking import ServerFacts
+    from codelet.providers.protocol import ServerFacts
 
 
 class Spending:
