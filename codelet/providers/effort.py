@@ -21,12 +21,14 @@ Form = EffortField | Literal["adaptive"]
 _ORDER = ("none", "minimal", "low", "default", "medium", "high", "xhigh", "max")
 
 _REFUSALS = ("effort", "thinking level", "thinking.type", "adaptive thinking")
+_LISTED = re.compile(r"(?:supported|valid|allowed|accepted|expected)[^:]{0,40}(?:values|levels|one of)[^:]{0,20}:?(.*)")
 
 
 class AskedEffort:
     """The effort in requests to one model.
 
-    `words` are those that the model takes, None if unknown; `form` is where a request holds it.
+    `words` are those that the model takes, None if unknown; `form` is where a request holds it. The first refusal that
+    lists words teaches them.
     """
 
     def __init__(self, level: Effort, model: str, form: Form, words: tuple[str, ...] | None) -> None:
@@ -34,11 +36,11 @@ class AskedEffort:
         self._name = real_name(model).rpartition("/")[2]
         self._form = form
         self._word = level if words is None else nearest_word(level, words)
+        self._has_learned = False
         self._notes: list[str] = []
         if words == ():
             self._notes.append(f"{self._name} takes no effort: {level!r} is not sent")
-        elif self._word not in (None, level):
-            self._notes.append(f"{self._name} has no effort {level!r}: its nearest, {self._word!r}, is taken")
+        self._compare()
 
     def fields(self) -> dict[str, Any]:
         """The request's fields."""
@@ -66,7 +68,7 @@ class AskedEffort:
         return notes
 
     def refused(self, text: str) -> bool:
-        """Return whether this refusal is about the effort; then requests leave it out.
+        """Return whether this refusal is about the effort; then requests have the nearest that it lists, or none.
 
         A refusal that allows tools with the effort "none" is not one: tools come first (`Quirks.effort`).
         """
@@ -74,9 +76,17 @@ class AskedEffort:
         named = [*_REFUSALS, *(mark + name + mark for name in sent for mark in "'\"`")]
         if not sent or not any(words in text for words in named) or ("tools" in text and "none" in text):
             return False
-        self._word = None
-        self._notes.append(f"{self._name} refused the effort {self.level!r}: it is no longer sent")
+        listed = None if self._has_learned else _LISTED.search(text)
+        words = tuple(word for word in _ORDER if listed and word != self._word and re.search(rf"\b{word}\b", listed[1]))
+        self._has_learned, self._word = True, nearest_word(self.level, words)
+        if self._word is None:
+            self._notes.append(f"{self._name} refused the effort {self.level!r}: it is no longer sent")
+        self._compare()
         return True
+
+    def _compare(self) -> None:
+        if self._word not in (None, self.level):
+            self._notes.append(f"{self._name} has no effort {self.level!r}: its nearest, {self._word!r}, is taken")
 
 
 def nearest_word(level: Effort, words: tuple[str, ...]) -> str | None:
