@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import ssl
 import sys
 from collections.abc import Sequence
@@ -210,7 +211,10 @@ async def git_found(folder: Path) -> CheckResult:
         return CheckResult("git", "warn", detail, "look at .git and .git/config")
     if found is None:
         advice = "install git: without it the model does not see what changed"
-        return CheckResult("git", "warn", "not found outside the workspace", advice)
+        inside = shutil.which("git")
+        return CheckResult(
+            "git", "warn", f"not run: {inside} is inside the workspace" if inside else "not found", advice
+        )
     number = found.stdout.decode("utf-8", "replace").strip().removeprefix("git version ")
     top = await run_git(folder, "rev-parse", "--show-toplevel", timeout=_PROBE_SECONDS)
     if top is not None and (trouble := top.broken_off or top.foreign_owner):
