@@ -63,7 +63,12 @@ async def context(screen: Screen, session: Session, argument: str) -> None:
         words += f"; compacts at {tokens(budget.hard_trigger)}" if session.compactor.options.automatic else ""
         screen.say(styled(f"  {words}; /context all has the rest"))
         return
-    screen.say(*screen.indented(styled(f" {screen.signs.dot} ".join(_limits(session, rows)))))
+    dot = f" {screen.signs.dot} "
+    screen.say(*screen.indented(styled(dot.join(_limits(session, rows)))))
+    if (report := session.compactor.report) is not None and any(report.allocation):
+        given = [f"{name} {tokens(size)}" for name, size in report.allocation._asdict().items() if size]
+        given.append(f"answer {tokens(session.window.budget.reserve)}")
+        screen.say(*screen.indented(styled((f"the last compaction gave {dot.join(given)}", QUIET))))
     if (exact := await _exact(screen, session)) is not None:
         screen.say(exact)
 
