@@ -231,14 +231,16 @@ def _settings(options: argparse.Namespace, workspace: Path | None = None, *, tru
 def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | None) -> int:
     import asyncio
 
-    from codelet.errors import UsageError
-    from codelet.frontends.terminal.run import run_repl
+    from codelet.frontends.terminal.run import RunPlain, run_repl
     from codelet.frontends.trust import trusted
 
+    plain: RunPlain | None = None
     if os.environ.get("TERM") == "dumb":
-        raise UsageError("TERM=dumb cannot move a cursor: there is no REPL; use -p PROMPT")
+        from codelet.frontends.plain_repl import run_plain
+
+        plain = run_plain
     _raise_at_interrupt()
-    return asyncio.run(run_repl(trusted(settings, trusting), first))
+    return asyncio.run(run_repl(trusted(settings, trusting), first, plain))
 
 
 def _report(error: BaseException, run: _Run, *, debug: bool) -> int:

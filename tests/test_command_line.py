@@ -29,7 +29,6 @@ from tests.support.program import CODELET, ROOT, Finished, environment, run, sta
 from tests.support.proxy import Proxy
 from tests.support.script import Call, HttpError, Reply, Stop
 from tests.support.server import ModelServer
-from tests.support.terminal import Terminal
 from tests.support.waiting import PATIENCE, Neighbour, at_rest
 
 KEY = {"OPENAI_API_KEY": "test-key"}
@@ -386,12 +385,6 @@ def test_a_prompt_that_begins_with_such_a_word_reaches_the_model(codelet: Codele
 def test_what_is_wrong_is_named(codelet: Codelet, arguments: tuple[str, ...], says: str):
     assert says in one_line(codelet(*arguments), 2)
     assert codelet.server.requests == []
-
-
-def test_a_terminal_without_a_cursor_is_refused(tmp_path: Path):
-    with Terminal(cwd=tmp_path, home=tmp_path, env={"TERM": "dumb"}) as terminal:
-        assert terminal.wait_exit() == 2
-        assert "TERM=dumb" in terminal.text and "-p PROMPT" in terminal.text
 
 
 @pytest.mark.parametrize(

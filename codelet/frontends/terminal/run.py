@@ -10,10 +10,10 @@ import os
 import signal
 import sys
 import termios
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_TERMINATE, EXIT_USAGE, CodeletError, UsageError
 from codelet.frontends.streams import say, say_ending, unknown_settings
@@ -22,9 +22,10 @@ from codelet.system.text import one_line
 if TYPE_CHECKING:
     from codelet.export.live import Reserved
     from codelet.frontends.exporting import Exporting
-    from codelet.frontends.terminal.repl import Repl
     from codelet.loop.session import Session
     from codelet.settings import Settings
+
+RunPlain: TypeAlias = "Callable[[Session, Exporting | None, str | None], Awaitable[int]]"
 
 _PATIENCE = 2.0
 """The longest time, in seconds, that the first request waits for extensions: the user sees it wait."""
@@ -32,11 +33,11 @@ _SAVING_SECONDS = 1.0
 """Before the user sees that the last save is waited for."""
 
 
-async def run_repl(settings: Settings, first: str | None = None) -> int:
+async def run_repl(settings: Settings, first: str | None = None, plain: RunPlain | None = None) -> int:
     """Run the REPL on a terminal until the user leaves; return the exit status.
 
-    `first` is the first prompt. SIGTERM and SIGHUP end it with 143 and 129. Raises UsageError without a terminal or a
-    model.
+    `first` is the first prompt. `plain` runs it on a terminal that cannot move its cursor. SIGTERM and SIGHUP end it
+    with 143 and 129. Raises UsageError without a terminal or a model.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the REPL needs a terminal for its input and output; use -p PROMPT for non-interactive use")
@@ -60,8 +61,7 @@ async def run_repl(settings: Settings, first: str | None = None) -> int:
     loop.add_signal_handler(signal.SIGHUP, end, EXIT_HANGUP)
     try:
         try:
-            async with _repl(settings, first, opened) as repl:
-                status = await repl.run()
+            status = await _run(settings, first, plain, opened)
         except asyncio.CancelledError:
             if not ended:
                 raise
@@ -83,11 +83,10 @@ async def run_repl(settings: Settings, first: str | None = None) -> int:
     return status
 
 
-@asynccontextmanager
-async def _repl(
-    settings: Settings, first: str | None, opened: list[tuple[Session, Exporting | None]]
-) -> AsyncIterator[Repl]:
-    """Set the terminal to raw mode and open the session, into `opened`, and its REPL."""
+async def _run(
+    settings: Settings, first: str | None, plain: RunPlain | None, opened: list[tuple[Session, Exporting | None]]
+) -> int:
+    """Open the session, into `opened`, and run its REPL: with the terminal in raw mode, unless it is `plain`."""
     reserved = None
     if settings.wait is not None:  # the terminal is not raw yet: Ctrl-C ends the wait
         from codelet.opening import reserved_for
@@ -95,15 +94,17 @@ async def _repl(
         reserved = await reserved_for(
             settings, lambda held: say(f"codelet: waiting for {held.shown}, in use by {one_line(held.holder, 100)}")
         )
-    with raw_terminal():
+    with nullcontext() if plain else raw_terminal():
         await _open(settings, reserved, opened)
         session, export = opened[0]
+        if plain is not None:
+            return await plain(session, export, first)
         from codelet.frontends.terminal.export_log import ExportLog
         from codelet.frontends.terminal.repl import Repl
         from codelet.frontends.terminal.slash_commands.command_list import commands_for
         from codelet.opening import models_to_choose, provider_named
 
-        yield Repl(
+        repl = Repl(
             session,
             commands_for(session, in_repl=True),
             lambda name, effort: provider_named(name, settings.replace(effort=effort)),
@@ -112,6 +113,7 @@ async def _repl(
             settings,
             partial(models_to_choose, settings),
         )
+        return await repl.run()
 
 
 async def _open(settings: Settings, reserved: Reserved | None, opened: list[tuple[Session, Exporting | None]]) -> None:
