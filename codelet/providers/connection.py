@@ -73,11 +73,16 @@ class Connection:
     async def read(self) -> bytes:
         """The received bytes, b"" at the end.
 
-        An answer in thousands of small pieces costs by their number, so a fast stream is read less often.
+        An answer in thousands of small pieces costs by their number, so a fast stream is read less often: in between
+        the socket is paused.
         """
-        loop = asyncio.get_running_loop()
-        if self._quick_reads >= _MANY_READS:
-            await asyncio.sleep(_GATHER_SECONDS)
+        loop, transport = asyncio.get_running_loop(), self.writer.transport
+        if self._quick_reads >= _MANY_READS and isinstance(transport, asyncio.Transport):
+            transport.pause_reading()
+            try:
+                await asyncio.sleep(_GATHER_SECONDS)
+            finally:
+                transport.resume_reading()
         begun = loop.time()
         data = await self.reader.read(_SMALL_READ)
         quick = len(data) < _SMALL_READ and loop.time() - begun < _QUICK_SECONDS

@@ -27,6 +27,8 @@ _OWED_SECONDS = 0.01
 """Between two looks at a terminal that is behind: a question's rows wait for it, too."""
 _TURN_SECONDS = 0.01
 """The longest work between two turns of the event loop, so that no key waits longer."""
+_REST_SECONDS, _MOST_RESTS = 0.001, 10
+"""A rest for a terminal that is behind, and how many it gets in a row: one that is frozen delays no turn for long."""
 
 TurnStatus = Literal["done", "stopped", "failed"]
 
@@ -52,6 +54,7 @@ class TurnView:
         self._task: asyncio.Task[object] | None = None
         self._stopped = self._ended = False
         self._frame: asyncio.TimerHandle | None = None
+        self._drawn_at = 0.0
         self._ticker: asyncio.TimerHandle | None = None
         self._beside: set[asyncio.Task[None]] = set()
         line.pausing = self._pause
@@ -70,11 +73,12 @@ class TurnView:
                     for piece in _slices(event):
                         self._renderer.show(piece)
                         if time.monotonic() - since >= _TURN_SECONDS:
-                            for _ in range(2):  # one round of the event loop reads a key, the next draws it
-                                await _undisturbed(asyncio.sleep(0))
+                            await self._give_way()
                             since = time.monotonic()
                     if self._renderer.has_waiting and self._frame is None:
-                        self._frame = asyncio.get_running_loop().call_later(FRAME_SECONDS, self._draw_frame)
+                        loop = asyncio.get_running_loop()
+                        wait = FRAME_SECONDS if loop.time() - self._drawn_at < FRAME_SECONDS else 0
+                        self._frame = loop.call_later(wait, self._draw_frame)
             while self._beside:
                 await asyncio.wait(self._beside)
         except asyncio.CancelledError:
@@ -94,6 +98,14 @@ class TurnView:
                 raise asyncio.CancelledError
         self._attention.ended(time.monotonic() - begun, status)
         return status
+
+    async def _give_way(self) -> None:
+        """Let keys be read and drawn. A terminal that is behind gets time to take what was written, before more is."""
+        for count in range(_MOST_RESTS):
+            is_owed = self._renderer.is_owed
+            await _undisturbed(asyncio.sleep(_REST_SECONDS if is_owed else 0))
+            if count and not is_owed:  # one round of the event loop has read a key, the next has drawn it
+                break
 
     def _begin(self) -> asyncio.Task[object]:
         """Prepare for events; return the task that a stop cancels."""
@@ -162,6 +174,7 @@ class TurnView:
     def _draw_frame(self) -> None:
         self._frame = None
         self._renderer.tick()
+        self._drawn_at = asyncio.get_running_loop().time()
 
     def _tick(self) -> None:
         if self._renderer.is_owed:

@@ -32,6 +32,9 @@ FRAME_SECONDS = 0.05
 SLICE = 2_000
 """The most characters rendered in one go, so that no key waits."""
 
+_MANY_ROWS = 100
+"""Finished rows that are drawn at once: a key's echo comes behind everything that the terminal has not taken yet."""
+
 _ABOVE_TAIL = 8
 """Rows of the screen not used by the open block."""
 _TOGETHER = frozenset({("note", "call"), ("call", "note"), ("note", "end"), ("end", "note")})
@@ -264,6 +267,8 @@ class Renderer:
             delta, self._unset, self._unset_size = "".join(self._unset), [], 0
             self._stream.width = self.width
             self._put("text", self._stream.feed(self._cleaner.feed(delta)))
+            if len(self._finished) >= _MANY_ROWS:
+                self._draw()
 
     def _reason(self, delta: str) -> None:
         if not self._thoughts:

@@ -87,6 +87,16 @@ async def test_rows_wait_for_a_terminal_that_is_behind(pair: Pair, monkeypatch: 
     assert (before, renderer.has_waiting) == (True, False)
 
 
+def test_many_rows_do_not_wait_for_the_next_frame() -> None:
+    shown = io.StringIO()
+    renderer = Renderer(OutputConsole(file=shown, width=80))
+    renderer.show(events.TurnStart(1, "m"))
+    renderer.show(events.Text("few rows\n\n"))
+    assert "few rows" not in shown.getvalue()
+    renderer.show(events.Text("many rows\n\n" * 200))
+    assert "many rows" in shown.getvalue()
+
+
 def test_a_turn_goes_on_while_the_terminal_reads_nothing(start: Start, tmp_path: Path) -> None:
     made = tmp_path / "made.txt"
     terminal = start(
