@@ -78,14 +78,10 @@ def test_an_answer_that_the_proxy_forges_is_neither_shown_nor_done(
         settings: dict[str, str | None] = {"HTTPS_PROXY": forger.address, "SSL_CERT_FILE": str(certificates.ca)}
         flags = ("--transport", transport, "--yes")
         done = ask(server, tmp_path, settings | NO_EXCEPTIONS, flags=flags)
-        # litellm's own client drops such bytes and goes on with the server, which is as good.
-        assert (done.exit, done.out) == ((3, "") if transport == "native" else (0, "safe\n")), done.err
+        assert (done.exit, done.out) == (0, "safe\n"), done.err
         assert set(forger.targets) == {f"localhost:{server.port}"}
     assert "INJECTED" not in done.out + done.err
     assert not (tmp_path / "PWNED").exists()
-    if transport == "native":
-        assert len(done.complaints) == 1, done.err
-        assert "127.0.0.1" in done.err
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])

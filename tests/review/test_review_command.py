@@ -428,6 +428,9 @@ def test_rules_come_from_the_base_commit_and_from_the_user(changed: Path) -> Non
     assert "HEAD" not in system
 
 
+OPENING = b"<diff id="
+
+
 class Gathering:
     """A model server that waits until that many requests are open before it answers."""
 
@@ -439,18 +442,18 @@ class Gathering:
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         found_size = re.search(rb"content-length: (\d+)", head.lower())
-        if found_size is None:  # what a server is asked about its model
+        body = await reader.readexactly(int(found_size[1])) if found_size else b""
+        if OPENING not in body:  # what a server is asked about its model
             writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             writer.close()
             return
-        size = int(found_size[1])
-        self.bodies.append(await reader.readexactly(size))
+        self.bodies.append(body)
         if len(self.bodies) == self._wanted:
             self._all.set()
         await self._all.wait()
         delta = {"choices": [{"index": 0, "delta": {"content": found()}, "finish_reason": "stop"}]}
-        body = f"data: {json.dumps(delta)}\n\ndata: [DONE]\n\n".encode()
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + body)
+        answer = f"data: {json.dumps(delta)}\n\ndata: [DONE]\n\n".encode()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + answer)
         writer.close()
 
 
@@ -464,8 +467,7 @@ async def test_requests_go_side_by_side_and_begin_with_the_same_bytes(changed: P
         options = ("--model", "openai/scripted", "--api-base", base)
         done = await asyncio.to_thread(run, *words, *options, cwd=changed, home=changed.parent)
     assert (done.exit, report(done)["chunks"], report(done)["coverage"]) == (0, 32, 100.0)
-    opening = b"<diff id="
-    assert len({body[: body.rindex(opening)] for body in gathering.bodies}) == 1
+    assert len({body[: body.rindex(OPENING)] for body in gathering.bodies}) == 1
 
 
 def test_a_small_review_sends_little_beside_the_diff(server: ModelServer, changed: Path) -> None:

@@ -17,6 +17,7 @@ from codelet.tools import all_tools
 from codelet.tools.call_forms import understood
 from codelet.tools.tool import ToolContext
 from tests.safety.conftest import call
+from tests.support.sessions import MakeSession
 
 CART = "import math\n\n\ndef total(prices):\n    return sum(prices)\n\n\ndef Average(prices):\n    return math.nan\n"
 OLD, NEW = "return sum(prices)", "return math.fsum(prices)"
@@ -188,14 +189,16 @@ TOLD: list[tuple[str, str, dict[str, Any], tuple[str, ...]]] = [
 
 
 @pytest.fixture
-def box(workspace: Path) -> Toolbox:
+async def box(workspace: Path, make_session: MakeSession) -> Toolbox:
     (workspace / "src").mkdir()
     (workspace / "src/cart.py").write_text(CART)
     (workspace / "notes.txt").write_text("milk\negg\n")
     (workspace / "a file.txt").write_text("spaced\n")
     (workspace / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(64))
     context = ToolContext(workspace, sees=lambda: False)
-    return Toolbox([*all_tools(), *Plans().tools], context, Policy(workspace, yes=True), None, Safeguards())
+    plans = Plans()
+    plans.attach(make_session())
+    return Toolbox([*all_tools(), *plans.tools], context, Policy(workspace, yes=True), None, Safeguards())
 
 
 @pytest.mark.parametrize(("agent", "name", "arguments", "expected"), RUNS)
