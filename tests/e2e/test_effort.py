@@ -123,20 +123,3 @@ def test_the_command_shows_and_changes_it_and_warns_before_the_cache_is_lost(cod
         terminal.line("/exit")
         assert terminal.wait_exit() == 0
     assert efforts(codelet) == [{"reasoning_effort": "low"}, HIGH, HIGH, {}]
-
-
-def test_a_new_effort_is_named_where_the_cache_gave_nothing(codelet: Codelet):
-    usages = iter([Tokens(9_000), Tokens(9_000, cache_read=8_900), Tokens(9_100, cache_read=0)])
-    codelet.server.script = lambda _: Reply("done", usage=next(usages))
-    with codelet.terminal(columns=120) as terminal:
-        for line, answer in (("first", "9k in"), ("second", "8.9k cached")):
-            terminal.line(line)
-            terminal.wait_for(answer)
-            terminal.settle(0.2)
-        terminal.line("/effort high")
-        terminal.wait_for("effort: high;")
-        terminal.settle(0.1)
-        terminal.line("third")
-        terminal.wait_for("another effort")
-        terminal.line("/exit")
-        assert terminal.wait_exit() == 0

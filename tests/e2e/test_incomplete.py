@@ -61,9 +61,9 @@ CASES = {
     "cut and recalled in part": Case(reading_on, "of stdin the model was sent", stdin=LINES, cut="stdin", requests=3),
     "refusal": Case(
         always(Reply(refusal=REFUSAL)),
-        {"openai": f"the model refused: {REFUSAL}", "litellm": f"the model refused: {REFUSAL}"}
+        {"openai": f"the model refused: {REFUSAL}", "litellm": EMPTY}  # litellm drops the text
         | {"anthropic": FILTERED, "litellm-anthropic": FILTERED},
-        requests={"openai": 1, "litellm": 1, "anthropic": 2, "litellm-anthropic": 2},
+        requests={"openai": 1, "litellm": 2, "anthropic": 2, "litellm-anthropic": 2},
     ),
     "empty": Case(always(Reply()), EMPTY, requests=2),
     "white space": Case(always(Reply([" \n", "\t "])), EMPTY, requests=2),

@@ -10,8 +10,8 @@ import os
 import signal
 import sys
 import termios
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -61,7 +61,8 @@ async def run_repl(settings: Settings, first: str | None = None, plain: RunPlain
     loop.add_signal_handler(signal.SIGHUP, end, EXIT_HANGUP)
     try:
         try:
-            status = await _run(settings, first, plain, opened)
+            async with _repl(settings, first, plain, opened) as run:
+                status = await run()
         except asyncio.CancelledError:
             if not ended:
                 raise
@@ -83,10 +84,11 @@ async def run_repl(settings: Settings, first: str | None = None, plain: RunPlain
     return status
 
 
-async def _run(
+@asynccontextmanager
+async def _repl(
     settings: Settings, first: str | None, plain: RunPlain | None, opened: list[tuple[Session, Exporting | None]]
-) -> int:
-    """Open the session, into `opened`, and run its REPL: with the terminal in raw mode, unless it is `plain`."""
+) -> AsyncIterator[Callable[[], Awaitable[int]]]:
+    """Open the session, into `opened`; yield what runs its REPL: with the terminal raw, unless it is `plain`."""
     reserved = None
     if settings.wait is not None:  # the terminal is not raw yet: Ctrl-C ends the wait
         from codelet.opening import reserved_for
@@ -98,7 +100,8 @@ async def _run(
         await _open(settings, reserved, opened)
         session, export = opened[0]
         if plain is not None:
-            return await plain(session, export, first)
+            yield partial(plain, session, export, first)
+            return
         from codelet.frontends.terminal.export_log import ExportLog
         from codelet.frontends.terminal.repl import Repl
         from codelet.frontends.terminal.slash_commands.command_list import commands_for
@@ -113,7 +116,7 @@ async def _run(
             settings,
             partial(models_to_choose, settings),
         )
-        return await repl.run()
+        yield repl.run
 
 
 async def _open(settings: Settings, reserved: Reserved | None, opened: list[tuple[Session, Exporting | None]]) -> None:
