@@ -203,6 +203,6 @@ class Machine(RuleBasedStateMachine):
 
 
 Machine.TestCase.settings = settings(
-    max_examples=amount(20, 500), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=amount(12, 500), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestMachine = Machine.TestCase

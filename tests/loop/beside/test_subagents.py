@@ -33,6 +33,7 @@ from codelet.usage import Usage
 from tests.context.scripted import Answer, ScriptedProvider, turn
 from tests.extensions.conftest import Open
 from tests.extensions.conftest import open_session as open_session
+from tests.support.amount import amount
 from tests.support.program import descendants
 
 MODEL = "anthropic/claude-sonnet-4-5"
@@ -262,7 +263,7 @@ class Counting(ScriptedProvider):
 
 
 @pytest.mark.long
-async def test_two_at_once_are_interrupted_at_200_random_moments(open_session: Open, tmp_path: Path) -> None:
+async def test_two_at_once_are_interrupted_at_random_moments(open_session: Open, tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(10**9)
     print(f"seed {seed}", file=sys.stderr)
     chance = random.Random(seed)
@@ -276,8 +277,8 @@ async def test_two_at_once_are_interrupted_at_200_random_moments(open_session: O
     provider = Counting(chance)
     provider.script = acting(tasks("one", "two"), child)
     session, _ = open_session(Subagents(Settings()), provider=provider)
-    stopped = 0
-    for _ in range(200):
+    stopped, moments = 0, amount(60, 200)
+    for _ in range(moments):
         session.clear()
         running = asyncio.create_task(_followed(session))
         for _ in range(chance.randrange(1, 400)):
@@ -293,9 +294,9 @@ async def test_two_at_once_are_interrupted_at_200_random_moments(open_session: O
         facts = session.models.facts
         cost = sum(facts.cost(each) or 0.0 for each in provider.reported)
         assert round(session.meter.spent_cost or 0.0, 6) == round(cost, 6)
-    assert stopped > 100, "most were stopped on their way"
+    assert stopped > moments // 2, "most were stopped on their way"
     assert set(descendants(os.getpid())) <= before
-    assert len(provider.reported) > 200
+    assert len(provider.reported) > moments
 
 
 async def _followed(session: Session) -> None:
