@@ -32,6 +32,8 @@ from codelet.export.stores.store import (
 )
 
 _LONGEST_NOTE = 4096
+_AT_ONCE = 512
+"""Parts that one call writes."""
 _TEMPORARY = re.compile(r"[0-9a-f]{12}\.tmp")
 
 
@@ -170,11 +172,20 @@ def _place(
 
 def _written(path: Path, parts: Sequence[bytes]) -> str:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-        file.writelines(parts)
-        file.flush()
-        os.fsync(file.fileno())
-        return _revision(os.fstat(file.fileno()))
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        for start in range(0, len(parts), _AT_ONCE):
+            waiting = list(parts[start : start + _AT_ONCE])
+            while waiting:  # a write may take only some of them, or a part of one
+                written = os.writev(descriptor, waiting)
+                while waiting and written >= len(waiting[0]):
+                    written -= len(waiting.pop(0))
+                if written:
+                    waiting[0] = waiting[0][written:]
+        os.fsync(descriptor)
+        return _revision(os.fstat(descriptor))
+    finally:
+        os.close(descriptor)  # some file systems report only here that there is no room
 
 
 def _link(temporary: Path, target: Path) -> None:
