@@ -199,9 +199,9 @@ def is_provider(name: str) -> bool:
 
 
 def _entry(name: str) -> dict[str, Any] | None:
-    """The map's entry of that name."""
+    """The map's entry of that name: the last one, as a few occur twice."""
     key = json.dumps(name).encode() + b": {"
-    at = _map().find(key) if name else -1
+    at = _map().rfind(key) if name else -1
     if at < 0:
         return None
     start = at + len(key) - 1
@@ -209,9 +209,8 @@ def _entry(name: str) -> dict[str, Any] | None:
     return entry
 
 
-@cache
 def _map() -> mmap.mmap | bytes:
-    """The text of the map, which stays on the disk; empty without one."""
+    """The text of the map, for one search: what was read of a map that stays open counts as memory. Empty without one."""
     import mmap
 
     path = _map_path()
