@@ -210,7 +210,7 @@ def _entry(name: str) -> dict[str, Any] | None:
 
 
 def _map() -> mmap.mmap | bytes:
-    """The text of the map, for one search: what was read of a map that stays open counts as memory. Empty without one."""
+    """The text of the map for one search: what is read of a map that stays open counts as memory. Empty without one."""
     import mmap
 
     path = _map_path()
