@@ -74,6 +74,7 @@ class PrefixCache:
         self._encode = encode
         self._returned = returned
         self._head = b""
+        self._same_head = 0
         self._messages: list[Message] = []
         self._fragments: list[bytes] = []
         self._states: list[str] = []
@@ -82,13 +83,15 @@ class PrefixCache:
     def fragments(self, messages: Sequence[Message], head: bytes = b"") -> list[bytes]:
         """One fragment for each message, in order; only new messages are encoded.
 
-        `head` precedes the messages and is bound like them: tools and system prompt.
+        `head` precedes the messages and is bound like them: tools and system prompt. It is long, so that only its hash
+        stays after `seal`.
         """
-        same = list(map(is_, self._messages, messages)) if head == self._head else [False]
+        same_head = hash(head) == self._same_head
+        same = list(map(is_, self._messages, messages)) if same_head else [False]
         keep = same.index(False) if False in same else len(same)
         del self._messages[keep:], self._fragments[keep:], self._states[keep:]
-        del self._digests[keep + 1 if head == self._head else 0 :]
-        self._head = head
+        del self._digests[keep + 1 if same_head else 0 :]
+        self._head, self._same_head = head, hash(head)
         for message in messages[keep:]:
             sent = message if self._goes_back(message) else without_reasoning(message)
             fragment, state = self._encode(sent, self.state)
@@ -108,6 +111,7 @@ class PrefixCache:
         It is called after the request has left: the first request does not wait for it.
         """
         known, fragments, head = list(self._digests), list(self._fragments), self._head
+        self._head = b""
         return lambda: _digests(head, fragments, known)[-1]
 
     def _goes_back(self, message: Message) -> bool:
