@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -45,7 +45,6 @@ _ARGUMENTS = {"type": "object", "description": "The tool's arguments, as its sch
 _MOST_WHOLE, _MOST_LINES = 3, 200
 _UNKNOWN = "Find its name with mcp_find: there is no tool {name!r}{meant}"
 _LOGGED_IN = "I have logged in"
-_LIST_SECONDS = 5.0
 
 
 class Mcp(Extension, Guard):
@@ -64,7 +63,7 @@ class Mcp(Extension, Guard):
         self.commands = (Command("mcp", "", self._command),)
         self._direct = direct
         self._offered: tuple[Tool, ...] | None = None
-        self._gateway = gateway_tools(self.servers, self.known_tools, self._notes)
+        self._gateway = self._gateway_tools()
         self._made: dict[str, tuple[RemoteTool, Tool]] = {}
         self._accepted: dict[str, str] = {}
         self._starting: dict[str, asyncio.Task[None]] = {}
@@ -121,26 +120,48 @@ class Mcp(Extension, Guard):
             for name, remote in server.tools.items():
                 self._accepted.setdefault(name, remote.fingerprint)
                 if name not in self._made or self._made[name][0] != remote:
-                    self._made[name] = (remote, self._tool(server, remote))
+                    self._made[name] = (remote, _tool(server, remote))
                 found[name] = self._made[name][1]
         return found
 
-    def _tool(self, server: Server, remote: RemoteTool) -> Tool:
-        async def run(context: ToolContext, progress: Progress, **arguments: object) -> ToolOutput:
-            try:
-                result = await server.call(remote, arguments, progress)
-            except McpError as error:
-                raise ToolError(f"the MCP server {server.name}: {error}") from None
-            return output_from(result, remote.name, sees=context.sees())
+    def _gateway_tools(self) -> tuple[Tool, ...]:
+        """Return the two tools that find and call those of all servers."""
 
-        claim = ", which says that it only reads" if remote.only_reads else ""
-        source = f"the MCP server {server.name}{claim}"
-        return Tool(remote.name, remote.description, remote.parameters, run, source=source)
+        async def find(context: ToolContext, progress: Progress, *, query: str = "") -> ToolOutput:
+            found = _found(self.known_tools(), query)
+            if query and len(found) <= _MOST_WHOLE:
+                schemas = (json.dumps(each.parameters, ensure_ascii=False) for each in found)
+                lines = [
+                    f"{each.name}: {each.description}\narguments: {schema}"
+                    for each, schema in zip(found, schemas, strict=True)
+                ]
+            else:
+                lines = [f"{each.name}: {one_line(first_sentence(each.description), 120)}" for each in found]
+            if len(lines) > _MOST_LINES:
+                lines[_MOST_LINES:] = [f"({len(lines) - _MOST_LINES} more: search with words)"]
+            late = [each for each in self.servers.values() if each.state != "ready"]
+            notes = [f"The server {each.name}: {each.problem or 'it is still starting'}." for each in late]
+            return ToolOutput("\n".join([*(lines or ["No tool matches."]), *notes]), most=30_000)
 
-    def _notes(self) -> list[str]:
-        """Return a line for the model on each server that is not ready."""
-        states = {each.name: each for each in self.servers.values() if each.state != "ready"}
-        return [f"The server {name}: {each.problem or 'it is still starting'}." for name, each in states.items()]
+        async def call(context: ToolContext, progress: Progress, **arguments: object) -> ToolOutput:
+            raise ToolError(CALL)
+
+        def stands_for(arguments: Arguments) -> tuple[Tool, Arguments]:
+            name, given, known = arguments.get("name"), arguments.get("arguments", {}), self.known_tools()
+            tool = known.get(name) if isinstance(name, str) else None
+            if tool is None:
+                raise ToolError(_UNKNOWN.format(name=name, meant=did_you_mean(str(name), known)))
+            if not isinstance(given, dict):
+                raise ToolError("arguments must be a JSON object")
+            return tool, given
+
+        about = FIND.format(servers=", ".join(self.servers))
+        finds = {"type": "object", "properties": {"query": _QUERY}}
+        calls = {"type": "object", "properties": {"name": _NAME, "arguments": _ARGUMENTS}, "required": ["name"]}
+        return (
+            Tool("mcp_find", about, finds, find, in_memory, title=lambda given: str(given.get("query", ""))),
+            Tool("mcp_call", CALL, calls, call, stands_for=stands_for),
+        )
 
     async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
         """Ask about a tool whose description has changed, whatever a rule allows."""
@@ -155,7 +176,7 @@ class Mcp(Extension, Guard):
 
     async def prompted(self, text: str) -> str | None:
         """Read changed lists of tools. Only between two turns, so that sent requests stay a prefix."""
-        await asyncio.gather(*(_read_again(each) for each in self.servers.values() if each.outdated))
+        await asyncio.gather(*(each.read_changes() for each in self.servers.values()))
         if self._offered is not None and self._offered is not self._gateway:
             self._offered = tuple(self.known_tools().values())
         return None
@@ -221,13 +242,17 @@ class Mcp(Extension, Guard):
         await asyncio.gather(*(each.close() for each in self.servers.values()), return_exceptions=True)
 
 
-async def _read_again(server: Server) -> None:
-    try:
-        async with asyncio.timeout(_LIST_SECONDS):
-            await server.read_tools()
-    except (McpError, TimeoutError):
-        if server.link is not None:
-            server.link.outdated = True
+def _tool(server: Server, remote: RemoteTool) -> Tool:
+    async def run(context: ToolContext, progress: Progress, **arguments: object) -> ToolOutput:
+        try:
+            result = await server.call(remote, arguments, progress)
+        except McpError as error:
+            raise ToolError(f"the MCP server {server.name}: {error}") from None
+        return output_from(result, remote.name, sees=context.sees())
+
+    claim = ", which says that it only reads" if remote.only_reads else ""
+    source = f"the MCP server {server.name}{claim}"
+    return Tool(remote.name, remote.description, remote.parameters, run, source=source)
 
 
 def _whole(server: Server) -> list[str]:
@@ -242,40 +267,6 @@ def _whole(server: Server) -> list[str]:
     return lines
 
 
-def gateway_tools(
-    servers: Iterable[str], tools: Callable[[], Mapping[str, Tool]], notes: Callable[[], Sequence[str]]
-) -> tuple[Tool, Tool]:
-    """Return the two tools. `tools` maps names to tools, `notes` lists the servers that are not ready."""
-
-    async def find(context: ToolContext, progress: Progress, *, query: str = "") -> ToolOutput:
-        found = _found(tools(), query)
-        whole = len(found) <= _MOST_WHOLE and query
-        lines = [_described(each) if whole else _line(each) for each in found[:_MOST_LINES]]
-        if len(found) > _MOST_LINES:
-            lines.append(f"({len(found) - _MOST_LINES} more: search with words)")
-        return ToolOutput("\n".join([*(lines or ["No tool matches."]), *notes()]), most=30_000)
-
-    async def call(context: ToolContext, progress: Progress, **arguments: object) -> ToolOutput:
-        raise ToolError(CALL)
-
-    def stands_for(arguments: Arguments) -> tuple[Tool, Arguments]:
-        name, given = arguments.get("name"), arguments.get("arguments", {})
-        tool = tools().get(name) if isinstance(name, str) else None
-        if tool is None:
-            raise ToolError(_UNKNOWN.format(name=name, meant=did_you_mean(str(name), tools())))
-        if not isinstance(given, dict):
-            raise ToolError("arguments must be a JSON object")
-        return tool, given
-
-    about = FIND.format(servers=", ".join(servers))
-    finds = {"type": "object", "properties": {"query": _QUERY}}
-    calls = {"type": "object", "properties": {"name": _NAME, "arguments": _ARGUMENTS}, "required": ["name"]}
-    return (
-        Tool("mcp_find", about, finds, find, in_memory, title=lambda given: str(given.get("query", ""))),
-        Tool("mcp_call", CALL, calls, call, stands_for=stands_for),
-    )
-
-
 def _found(tools: Mapping[str, Tool], query: str) -> list[Tool]:
     """Return the tool of this name, or the tools that match words of the query, the best first."""
     named = [tool for name, tool in tools.items() if query in (name, name.split("__", 2)[-1])]
@@ -288,11 +279,3 @@ def _found(tools: Mapping[str, Tool], query: str) -> list[Tool]:
         return sum(2 * (word in name) + (word in about) for word in words)
 
     return sorted((tool for tool in tools.values() if score(tool)), key=score, reverse=True)
-
-
-def _line(tool: Tool) -> str:
-    return f"{tool.name}: {one_line(first_sentence(tool.description), 120)}"
-
-
-def _described(tool: Tool) -> str:
-    return f"{tool.name}: {tool.description}\narguments: {json.dumps(tool.parameters, ensure_ascii=False)}"

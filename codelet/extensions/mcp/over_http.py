@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
 from codelet.errors import ProviderError
-from codelet.extensions.mcp.json_rpc import (
-    NO_METHOD,
-    JsonObject,
-    McpError,
-    ServerError,
-    ServerLink,
-    SessionOver,
-    error_of,
-)
+from codelet.extensions.mcp.json_rpc import JsonObject, McpError, ServerError, ServerLink, SessionOver, error_in
 from codelet.extensions.mcp.servers import ServerSettings
 from codelet.providers.http import HttpClient
 from codelet.providers.protocol import Deadlines
@@ -58,23 +49,19 @@ class HttpLink(ServerLink):
         await super().close()
         await self._client.close()
 
-    async def _exchange(self, message: JsonObject, answered: asyncio.Future[object]) -> None:
-        await self._post(message, answered)
-        if not answered.done():
-            raise McpError("its answer ended without a result")
-
     async def _send(self, message: JsonObject) -> None:
-        if not self.stateless:  # there a request ends with its connection, and nothing else is sent
-            await self._post(message, None)
-
-    async def _post(self, message: JsonObject, answered: asyncio.Future[object] | None) -> None:
+        is_request = "method" in message and "id" in message
+        if self.stateless and not is_request:  # there a request ends with its connection, and nothing else is sent
+            return
         try:
             headers = await self._headers(message)
             async with self._client.post("", headers, json.dumps(message).encode()) as response:
-                if answered is not None:
-                    await self._read(message, response, answered)
+                if is_request:
+                    await self._read(message, response)
         except ProviderError as error:
             raise McpError(one_line(str(error), _LONGEST_ERROR)) from None
+        if is_request and self._awaits(message):
+            raise McpError("its answer ended without a result")
 
     async def _headers(self, message: JsonObject) -> dict[str, str]:
         """Return the headers of a request with a message. Raises McpError."""
@@ -93,24 +80,21 @@ class HttpLink(ServerLink):
                     headers["mcp-name"] = name if plain else f"=?base64?{b64encode(name.encode()).decode()}?="
         return headers
 
-    async def _read(self, message: JsonObject, response: Response, answered: asyncio.Future[object]) -> None:
+    async def _read(self, message: JsonObject, response: Response) -> None:
         """Process messages until the response has arrived. Raises McpError and ProviderError."""
         if response.status >= 300:
             raise await self._refusal(response)
         if message["method"] == "initialize":
             session = response.headers.get("mcp-session-id", "")
             self._session = session if _AS_IT_IS.fullmatch(session) else ""
-        if _kind_of(response) == "text/event-stream":
-            await self._read_events(response, answered)
+        if _kind_of(response) != "text/event-stream":
+            body = bytearray()
+            async for piece in response.body():
+                body += piece
+                if len(body) > _LONGEST_BODY:
+                    break
+            self._take(_parsed(body))
             return
-        body = bytearray()
-        async for piece in response.body():
-            body += piece
-            if len(body) > _LONGEST_BODY:
-                break
-        self._take(_parsed(body))
-
-    async def _read_events(self, response: Response, answered: asyncio.Future[object]) -> None:
         from codelet.providers.answer import DataFields, NoEventStream
 
         fields = DataFields()
@@ -118,7 +102,7 @@ class HttpLink(ServerLink):
             async for piece in response.body():
                 for data in fields.feed(piece):
                     self._take(_parsed(data))
-                if answered.done():
+                if not self._awaits(message):
                     return
             for data in fields.flush():
                 self._take(_parsed(data))
@@ -138,10 +122,10 @@ class HttpLink(ServerLink):
         if status == 404 and self._session:
             self.ended = "its session is over"
             return SessionOver(self.ended)
-        if _kind_of(response) == "application/json" and (error := error_of(_parsed(text.encode()))) is not None:
+        if _kind_of(response) == "application/json" and (error := error_in(_parsed(text.encode()))) is not None:
             return error
         problem = f"it answered with the status {status}: {one_line(text, 100)}"
-        return McpError(problem) if status >= 500 else ServerError(problem, NO_METHOD if status in (404, 405) else 0)
+        return McpError(problem) if status >= 500 else ServerError(problem)
 
 
 def _kind_of(response: Response) -> str:

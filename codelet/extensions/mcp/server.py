@@ -9,8 +9,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from codelet.extensions.mcp.json_rpc import JsonObject, McpError, ServerError, ServerLink, SessionOver, Show
-from codelet.extensions.mcp.over_pipes import PipeLink
+from codelet.extensions.mcp.json_rpc import (
+    JsonObject,
+    McpError,
+    PipeLink,
+    ServerError,
+    ServerLink,
+    SessionOver,
+    Show,
+)
 from codelet.extensions.mcp.servers import ServerSettings
 from codelet.extensions.mcp.tool_list import RemoteTool, UnusableTool, remote_tool
 from codelet.system.text import one_line
@@ -23,6 +30,7 @@ _LONGEST_CALL = 600.0
 _MOST_STARTS, _STARTS_SECONDS = 4, 600.0
 """The limit on starts within a time in seconds: one start and three restarts."""
 _MOST_TOOLS = 512
+_LIST_SECONDS = 5.0
 _UNCERTAIN = "; whether the call had an effect is not known"
 
 State = Literal["starting", "ready", "ended", "failed"]
@@ -67,8 +75,7 @@ class Server:
     @property
     def outdated(self) -> bool:
         """Return whether the server may have another list of tools than `tools`."""
-        link = self.link
-        return link is not None and self.state == "ready" and (link.outdated or (link.changes and not link.announces))
+        return self.link is not None and self.state == "ready" and self.link.may_have_changed
 
     async def start(self, *, again: bool = False) -> None:
         """Start the server unless it runs; `again` restarts it and resets the limit on starts. Raises McpError."""
@@ -85,20 +92,18 @@ class Server:
             self.error = ""
             try:
                 async with asyncio.timeout(START_SECONDS):
-                    self.link = self._new_link()
+                    if self.settings.url:
+                        from codelet.extensions.mcp.over_http import HttpLink  # most servers are programs
+
+                        self.link = HttpLink(self.settings, self._login)
+                    else:
+                        self.link = PipeLink(self.settings, self.workspace)
                     await self.link.connect()
                     await self.read_tools()
             except (McpError, TimeoutError) as error:
                 self.error = str(error) or f"it was not ready within {START_SECONDS:g} s"
                 await self.close()
                 raise McpError(self.error) from None
-
-    def _new_link(self) -> ServerLink:
-        if not self.settings.url:
-            return PipeLink(self.settings, self.workspace)
-        from codelet.extensions.mcp.over_http import HttpLink  # most servers are programs
-
-        return HttpLink(self.settings, self._login)
 
     async def log_in(self, show: Open) -> None:
         """Have the user log in, and restart. Raises McpError."""
@@ -138,6 +143,16 @@ class Server:
                 self.left_out[name] = str(error)
         if len(listed) > _MOST_TOOLS:
             self.left_out["others"] = f"codelet uses at most {_MOST_TOOLS} tools of a server"
+
+    async def read_changes(self) -> None:
+        """Read the list of tools again if it may have changed; a failure is tried again the next time."""
+        if not self.outdated or self.link is None:
+            return
+        try:
+            async with asyncio.timeout(_LIST_SECONDS):
+                await self.read_tools()
+        except (McpError, TimeoutError):
+            self.link.outdated = True
 
     async def call(self, tool: RemoteTool, arguments: Mapping[str, object], show: Show) -> JsonObject:
         """Return the result of a call. Raises McpError."""
