@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from codelet.safety.sandbox import Confinement, Sandbox
 from codelet.safety.sandbox.command_lines import Bounds
 from codelet.safety.sandbox.mac_profile import profile, sandbox_exec_argv
 
@@ -58,6 +59,18 @@ def test_a_profile_for_a_mac_shows_of_the_home_what_is_seen() -> None:
     assert denied < shown < rules.index('(deny file-read* file-write* (subpath "/w/.env"))')
     assert '(subpath "/Users")' in rules[denied]
     assert "/Users" not in profile(Bounds(root="/w", open_home=True))
+
+
+def test_a_command_is_confined_by_the_way_that_was_found(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path)
+    sandbox.found = Confinement("sandbox-exec", "")
+    words = list(sandbox.wrap("ls", {"PATH": "/usr/bin:/bin"}, "read-only"))
+    assert words[:2] == ["/usr/bin/sandbox-exec", "-p"] and words[2].startswith("(version 1)") and words[-1] == "ls"
+    sandbox.found = Confinement("bubblewrap", "", "/usr/bin/bwrap")
+    assert sandbox.wrap("ls", {"PATH": "/usr/bin:/bin"}, "read-only")[0] == "/usr/bin/bwrap"
+    sandbox.found = Confinement("bubblewrap", "")
+    with pytest.raises(FileNotFoundError, match="not installed"):
+        sandbox.wrap("ls", {"PATH": "/usr/bin:/bin"}, "read-only")
 
 
 def test_what_no_profile_can_say_is_refused() -> None:

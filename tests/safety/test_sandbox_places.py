@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from codelet.safety.sandbox.command_lines import Bounds, bubblewrap_argv, landlock_argv, writable_root
+from codelet.safety.sandbox.git_attributes import find_attributes
 from codelet.safety.sandbox.places import Secrets, protected_places, seen_places
+from codelet.safety.sandbox.visible import home_in_system
 from tests.support import repo as repositories
 
 
@@ -57,6 +59,13 @@ def test_secrets_of_the_workspace_are_hidden_from_what_only_reads(root: Path, ho
 def test_secrets_are_looked_for_in_so_many_folders(root: Path) -> None:
     make(root, ".env", "a/.env", "a/b/.env", "a/b/c/.env")
     assert inside(root, Secrets(str(root), most=2).of_workspace()) == [".env", "a/.env"]
+
+
+def test_repositories_are_looked_for_in_so_many_folders(root: Path) -> None:
+    for number in range(3_010):
+        (root / f"{number}" / ".git").mkdir(parents=True)
+    make(root, "1/.git/modules/x/.git/config")
+    assert len(Secrets(str(root)).repositories()) == 2_999, "the workspace itself is one of the 3,000 folders"
 
 
 def test_secrets_of_a_home_that_is_seen_are_hidden_from_every_command(root: Path, home: Path) -> None:
@@ -178,6 +187,32 @@ def test_of_a_git_file_that_leads_elsewhere_only_what_points_back_is_seen(root: 
     (root / "stray" / ".git").write_text(f"gitdir: {ours}/.git\n")
     assert str(ours / ".git") in seen_places(str(root / "linked"), {})
     assert str(ours / ".git") not in seen_places(str(root / "stray"), {})
+
+
+def test_a_home_among_the_folders_of_the_system_is_not_shown_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    for home, search, hidden in (
+        ("/usr/share/me", "/usr/bin", "/usr/share/me"),
+        ("/usr", "/usr/bin", None),
+        ("/srv/me", "/usr/bin", None),
+        ("/usr/sbin", "/usr/bin::/usr/sbin", None),
+    ):
+        monkeypatch.setenv("HOME", home)
+        assert home_in_system(search) == hidden, home
+
+
+@pytest.mark.needs("git")
+def test_attributes_are_mounted_only_over_a_folder_of_the_repository(root: Path) -> None:
+    folder = repositories.plain(root / "repo", {"sub/a.txt": "x\n"})
+    info = folder / ".git" / "info"
+    info.mkdir(exist_ok=True)
+    for place in (folder, folder / "sub"):
+        found = find_attributes(str(place))
+        assert found is not None and found[0] == str(info) and b".[eE][nN][vV] -diff" in found[1]
+    assert find_attributes(str(root)) is None, "no repository"
+    info.rename(root / "elsewhere")
+    assert find_attributes(str(folder)) is None, "there is no such folder"
+    info.symlink_to(root / "elsewhere")
+    assert find_attributes(str(folder)) is None, "a link may lead out of the repository"
 
 
 def pairs(argv: list[str], option: str) -> list[str]:

@@ -141,10 +141,25 @@ GIT_USES: dict[str, tuple[str, str]] = {
         ("ls --all=x", "ask"),
         ("git log --oneline=x", "ask"),
         ("git log --max-count=1", "allow"),
+        ("git --version", "allow"),
+        ("git -v", "allow"),
+        ("git --version x", "ask"),
+        ("git -C src --version", "allow"),
+        ("cat -- --x", "allow"),
+        ("cat - --x", "ask"),
+        ("cat a.txt --x", "ask"),
+        ("nice wc --lines a.txt", "allow"),
     ],
 )
 def test_an_option_takes_a_value_or_none(workspace: Path, command: str, action: str) -> None:
     assert Policy(workspace, "read-only").judge("bash", [Touch("run", command)]).action == action
+
+
+@pytest.mark.parametrize(("test", "alone"), [("-name x", "allow"), ("-name", "ask"), ("-print", "allow")])
+def test_a_test_of_find_that_takes_a_value_has_one_without_a_sandbox(workspace: Path, test: str, alone: str) -> None:
+    policy = Policy(workspace, "read-only")
+    assert policy.judge("bash", [Touch("run", f"find . {test}")], sandboxed=False).action == alone
+    assert policy.judge("bash", [Touch("run", f"find . {test}")]).action == "allow"
 
 
 def test_every_program_has_its_two_uses() -> None:

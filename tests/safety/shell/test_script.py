@@ -217,6 +217,26 @@ def test_the_current_folder_is_followed(workspace: Path) -> None:
     assert verdict(workspace, "cd deep && ls") == "ask"
 
 
+def test_words_after_a_redirection_belong_to_the_command_before_it(workspace: Path) -> None:
+    for line in ("ls && cat < a.txt {}", "ls | cat < a.txt {}", "! cat 2> /dev/null {}", "cat < a.txt $(ls) {}"):
+        assert verdict(workspace, line.format("b.txt")) == "allow", line
+        assert verdict(workspace, line.format(".env")) == "ask", line
+
+
+def test_a_word_with_an_unknown_value_is_no_plain_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ("cat {}/a.txt", "cat {}", 'cat "{}"', "for home in $HOME x; do cat {}; done")
+
+    def words() -> list[list[tuple[str, bool, bool]]]:
+        last = (list(read_script(line.format(name)).commands)[-1].words for line in lines for name in names)
+        return [[(word.text, word.plain, word.splits) for word in each[1:]] for each in last]
+
+    names = ("$HOME", "${HOME}")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert words() == [[("/home/me/a.txt", True, False)]] * 2 + [[("/home/me", True, False)]] * 6
+    monkeypatch.delenv("HOME")
+    assert not any(plain for each in words() for _, plain, _ in each), "not even its empty value is known"
+
+
 def test_a_redirection_to_a_place_that_is_not_known_asks_in_every_mode(workspace: Path) -> None:
     for mode in ("ask", "auto-edit"):
         assert verdict(workspace, 'echo x > "$out"', mode=mode) == "ask"
