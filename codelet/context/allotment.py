@@ -129,9 +129,10 @@ def smaller_size(body: int, newest: int, turns: int) -> int:
         return body * _OLD // 100
     if body == 0:
         raise NothingToCompact("there is no conversation yet")
-    which, stay = ("newest turn", "stays") if turns == 1 else (f"newest {turns} turns", "stay")
-    hint = "; `/compact 50%` shortens them too" if newest > 4 * _LEAST else ""
-    raise NothingToCompact(f"the {which} ({newest:,} tokens) {stay} verbatim, and little is older ({old:,}){hint}")
+    which, stay, it = ("newest turn", "stays", "it") if turns == 1 else (f"newest {turns} turns", "stay", "them")
+    hint = f"; `/compact 50%` shortens {it}, too" if newest > 4 * _LEAST else ""
+    older = f"only {old:,} are" if old else "nothing is"
+    raise NothingToCompact(f"the {which} ({newest:,} tokens) {stay} verbatim, and {older} older{hint}")
 
 
 def _usual_targets(

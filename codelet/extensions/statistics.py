@@ -191,11 +191,11 @@ class Statistics(Extension, Guard, Source):
         requests = int(total["requests"])
         mean = f", {total['request_seconds'] / requests:.1f} s each" if requests else ""
         denials = int(sum(figures["denials"] for figures in self.by_tool.values()))
-        rows = [
-            f"{_plural(requests, 'answered request')}{mean}; {int(total['retries'])} sent again",
-            f"{_plural(int(total['compactions']), 'compaction')}, {_plural(denials, 'call')} refused",
-            *self._circuit_rows(),
-        ]
+        told = [f"{_plural(requests, 'answered request')}{mean}"]
+        told += [f"{int(total['retries'])} sent again"] if total["retries"] else []
+        told += [_plural(int(total["compactions"]), "compaction")] if total["compactions"] else []
+        told += [f"{_plural(denials, 'call')} refused"] if denials else []
+        rows = ["; ".join(told), *self._circuit_rows()]
         if self.by_tool:
             rows += ["", f"{'tool':<16}{'calls':>7}{'failed':>8}{'refused':>9}{'mean':>9}{'longest':>9}"]
         for name, figures in sorted(self.by_tool.items()):

@@ -306,6 +306,7 @@ class Repl:
         """Return the next line: one queued during a turn, else what the user types. None to leave."""
         if self.draft.queued and (self.draft.sent or not self.can_resume):
             text = self.draft.next_line()
+            self.prompt_line.entered()  # its row among the waiting lines goes
             self.screen.renderer.say_prompt(text)
             self.prompt_line.remember(text)
             return text

@@ -190,7 +190,7 @@ class TurnView:
             self._renderer.stand_still(paused)
 
     def _show_waiting(self) -> None:
-        if self._task is not None or self._draft.queued:
+        if self._task is not None or self._draft.queued or self._renderer.waiting:
             self._renderer.waiting = self._draft.rows(self._renderer.width)
             self._renderer.tick()
 

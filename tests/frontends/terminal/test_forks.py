@@ -69,7 +69,7 @@ def test_what_was_cleared_comes_back(forked: Forked) -> None:
     ask(terminal, "/pin 1", "message 1 stays")
     ask(terminal, "/clear", "conversation cleared", "/fork 1 brings")
     assert "1k in" in terminal.text, "usage totals are kept"
-    ask(terminal, "/fork 1", "with fork 1")
+    ask(terminal, "/fork 1", "returned to fork 1")
     assert "pinned" in ask(terminal, "/context", "the first words")
     assert "the first words" in forked.say("and more")
     assert "2k in" in terminal.settle(0.2)
@@ -80,19 +80,19 @@ def test_numbers_never_swap(forked: Forked) -> None:
     forked.say("common ground")
     ask(terminal, "/fork", "as fork 1")
     forked.say("the second way")
-    ask(terminal, "/fork 1", "with fork 1", "fork 2\n")
+    ask(terminal, "/fork 1", "returned to fork 1", "fork 2\n")
     assert "the second way" not in forked.say("the first way")
     ask(terminal, "/fork 1", "is fork 1")
-    ask(terminal, "/fork 2", "with fork 2", "fork 1\n")
+    ask(terminal, "/fork 2", "returned to fork 2", "fork 1\n")
     sent = forked.say("on and on")
     assert "the second way" in sent and "the first way" not in sent
     ask(terminal, "/new", "/fork 2 brings")
     rows = [line.split() for line in ask(terminal, "/fork list", "tokens:").split("\n") if "tokens:" in line]
-    assert [(row[1], row[3], row[-1]) for row in rows] == [("1", "2", "way"), ("2", "3", "on")]
+    assert [(row[1], row[3], row[-1]) for row in rows] == [("1", "2", 'way"'), ("2", "3", 'on"')]
     sent = forked.say("from nothing")
     assert "on and on" not in sent and "common ground" not in sent
     ask(terminal, "/clear", "/fork 3 brings")
-    ask(terminal, "/fork 1", "with fork 1")
+    ask(terminal, "/fork 1", "returned to fork 1")
     assert "the first way" in forked.say("back again")
 
 
@@ -104,7 +104,7 @@ def test_a_fork_is_there_from_an_empty_conversation(forked: Forked, how: str) ->
     terminal.line(how)
     terminal.wait_for("conversation cleared" if how == "/clear" else "rewound to before")
     forked.clear_line()
-    ask(terminal, "/fork 1", "with fork 1")
+    ask(terminal, "/fork 1", "returned to fork 1")
     assert "the first words" in forked.say("and more")
 
 
@@ -118,7 +118,7 @@ def test_a_task_that_runs_is_the_same_one_in_a_fork(forked: Forked) -> None:
     forked.say("please serve")
     ask(forked.terminal, "/fork", "as fork 1")
     forked.say("something else")
-    ask(forked.terminal, "/fork 1", "with fork 1")
+    ask(forked.terminal, "/fork 1", "returned to fork 1")
     sent = forked.say("how is it?")
     told = sent[sent.rindex("type:tasks") :]
     assert "%1 running" in told and "%2" not in told and "interrupted" not in told
@@ -131,7 +131,7 @@ def test_a_task_that_ended_meanwhile_has_ended_in_a_fork_too(forked: Forked) -> 
     ask(forked.terminal, "/fork", "as fork 1")
     forked.say("something else")
     ask(forked.terminal, "/tasks stop 1", "%1")
-    ask(forked.terminal, "/fork 1", "with fork 1")
+    ask(forked.terminal, "/fork 1", "returned to fork 1")
     sent = forked.say("how is it?")
     told = sent[sent.rindex("type:tasks") :]
     assert "%1" in told and "%1 running" not in told and "interrupted" not in told
@@ -147,11 +147,11 @@ def test_a_fork_whose_edits_were_rewound_says_so(forked: Forked, repo: Path) -> 
     assert not (repo / "made.txt").exists()
     forked.clear_line()
     assert RESTORED not in forked.say("something else"), "this conversation claims nothing of it"
-    ask(terminal, "/fork 1", "with fork 1", "restored since")
+    ask(terminal, "/fork 1", "returned to fork 1", "restored since")
     assert RESTORED in forked.say("and now?")
     forked.say("and then?")
     ask(terminal, "/clear", "/fork 1 brings")
-    assert "restored since" not in ask(terminal, "/fork 1", "with fork 1"), "the model knows it"
+    assert "restored since" not in ask(terminal, "/fork 1", "returned to fork 1"), "the model knows it"
 
 
 def test_going_back_to_before_it_was_told_tells_it_again(forked: Forked, repo: Path) -> None:
@@ -176,5 +176,5 @@ def test_an_import_keeps_what_was_there(forked: Forked, repo: Path) -> None:
     forked.say("the second words")
     ask(terminal, "/import kept.json", "resumed kept.json", "/fork 1 returns")
     assert "the second words" not in forked.say("and more")
-    ask(terminal, "/fork 1", "with fork 1", "fork 2\n")
+    ask(terminal, "/fork 1", "returned to fork 1", "fork 2\n")
     assert "the second words" in forked.say("and on")

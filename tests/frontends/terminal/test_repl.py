@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -569,6 +570,8 @@ def test_plan_mode_is_a_mode_that_can_be_chosen(start: Start, repo: Path) -> Non
     terminal.wait_for(STATUS)
     terminal.line("/mode plan")
     terminal.wait_for("auto-edit · planning")
+    assert "✗" not in ask(terminal, "/mode", "mode plan: nothing changes")
+    assert "✗" not in terminal.text
     terminal.line("write it")
     terminal.wait_for("Refused.")
     assert not (repo / "new.txt").exists()
@@ -577,6 +580,23 @@ def test_plan_mode_is_a_mode_that_can_be_chosen(start: Start, repo: Path) -> Non
     terminal.line("write it")
     terminal.wait_for("Done.")
     assert (repo / "new.txt").exists()
+
+
+def test_a_queued_command_waits_no_more_once_it_runs(start: Start, tmp_path: Path) -> None:
+    slow, program = tmp_path / "slow", tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nwhile [ -e {slow} ]; do sleep 0.05; done\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o755)
+    terminal = start(step("One."), env={"PATH": f"{program.parent}:{os.environ['PATH']}"})
+    ask(terminal, "hello", "One.", STATUS)
+    slow.touch()
+    terminal.line("/diff git")
+    terminal.wait_for("› /diff git")
+    terminal.line("/theme dark")
+    terminal.wait_for("queued: /theme dark")
+    slow.unlink()
+    terminal.wait_for("the theme is dark")
+    assert "queued:" not in terminal.settle(0.3)
 
 
 def test_it_starts_without_argparse() -> None:

@@ -51,7 +51,7 @@ def test_back_to_before_a_prompt_with_files_and_conversation(start: Start, repo:
     terminal.wait_for("Conversation and files")
     text = terminal.settle(0.25)
     assert "cart.py  +2 -2 undone" in text and "made.txt  new file" in text
-    assert re.search(r"not undone, .*: bash echo built > built\.txt", text)
+    assert re.search(r"commands are not undone: bash echo built > built\.txt", text)
     terminal.key("enter")
     terminal.wait_for("rewound to")
     assert cart.read_text() == "price = 1\nname = 'old'\n"
@@ -116,7 +116,7 @@ def test_a_key_that_was_typed_is_shown_nowhere_again(start: Start) -> None:
     terminal.wait_for(STATUS)
     ask(terminal, f"use {key} please", "One.", STATUS)
     ask(terminal, "/fork", "as fork 1")
-    told = [ask(terminal, "/fork list", "tokens: use")]
+    told = [ask(terminal, "/fork list", 'tokens: "use')]
     terminal.line("/rewind")
     terminal.wait_for("Rewind to before")
     told.append(terminal.settle(0.2).rpartition("Rewind to before")[2])

@@ -177,7 +177,7 @@ async def fork(repl: ReplControls, argument: str) -> None:
     number = whole_number(argument) or 0
     if argument == "list":
         for each, kept in sorted(forks.kept.items()):
-            here = " (this one)" if each == forks.current else ""
+            here = " (current)" if each == forks.current else ""
             repl.screen.note(f"{each}  {_described(kept, repl.session)}{here}")
         if not forks.kept:
             repl.screen.note("there are no forks; /fork saves the conversation as one")
@@ -205,7 +205,7 @@ async def _go_to(repl: ReplControls, number: int) -> None:
     session.turns = max(turns, session.turns)
     repl.forks.current = number
     was = f"; what was here is fork {left}" if left is not None else ""
-    repl.screen.note(f"on with fork {number}: {_described(wanted, session)}{was}")
+    repl.screen.note(f"returned to fork {number}: {_described(wanted, session)}{was}")
     if names := repl.rewound.went_to(wanted.token_usage["turns"]):
         repl.screen.note(f"restored since: {names}; the model learns this with your next prompt")
 
@@ -213,9 +213,13 @@ async def _go_to(repl: ReplControls, number: int) -> None:
 def _described(snapshot: Document, session: Session) -> str:
     """A saved conversation's time, size, first and last prompt."""
     said = [text_of(message) for message in snapshot.messages if kind_of(message) == "prompt"]
-    ends = [one_line(session.mask(each), 30) for each in dict.fromkeys((said[0], said[-1]))] if said else ["no prompt"]
+    ends = (
+        [f'"{one_line(session.mask(each), 30)}"' for each in dict.fromkeys((said[0], said[-1]))]
+        if said
+        else ["no prompt"]
+    )
     size = f"{plural(len(said), 'prompt')}, {tokens(snapshot.token_count)} tokens"
-    return f"{time.strftime('%H:%M', time.localtime(snapshot.timestamp))}  {size}: {' … '.join(ends)}"
+    return f"{time.strftime('%H:%M', time.localtime(snapshot.timestamp))}  {size}: {', '.join(ends)}"
 
 
 async def init(repl: ReplControls, argument: str) -> None:

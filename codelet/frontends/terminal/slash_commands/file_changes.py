@@ -300,7 +300,7 @@ def _commands_told(ran: Sequence[RanCommand]) -> str:
     """A note about commands, whose changes are unknown."""
     named = "; ".join(one_line(command.about, 40) for command in ran[-_MOST_NAMED:])
     more = "" if len(ran) <= _MOST_NAMED else f" and {len(ran) - _MOST_NAMED} earlier"
-    return f"not undone, changed by commands: {named}{more}"
+    return f"changes made by commands are not undone: {named}{more}"
 
 
 def _names(plan: Sequence[FileBack]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 from codelet import prompt
@@ -54,7 +55,8 @@ async def status(screen: Screen, session: Session, argument: str) -> None:
         first, *more = wrap(styled(clean(value)), max(screen.width - 11, 20))
         screen.say(styled((f"  {name:<9}", ACCENT)) + first, *(styled(" " * 11) + row for row in more))
     if session.turns and "stats" in session.commands:
-        screen.text(await session.run_command("stats"))
+        screen.say(styled())
+        screen.text(indent(await session.run_command("stats"), "  "))
 
 
 def _cost(session: Session) -> str:
@@ -194,11 +196,11 @@ def _begin_planning(session: Session) -> bool:
 
 async def switch_mode(screen: Screen, session: Session, argument: str) -> None:
     """Show the mode, or set it."""
-    if argument == PLAN_MODE:
-        if _begin_planning(session):
-            screen.note(f"mode {PLAN_MODE}: nothing changes until you approve a plan; Shift-Tab ends it")
-        else:
-            raise UsageError("this session has no plans")
+    if argument == PLAN_MODE and not _begin_planning(session):
+        raise UsageError("this session has no plans")
+    if argument == PLAN_MODE or (not argument and is_planning(session)):
+        screen.note(f"mode {PLAN_MODE}: nothing changes until you approve a plan; Shift-Tab ends it")
+        return
     wanted = mode_named(argument)
     if argument and wanted is None:
         raise UsageError(f"there is no mode {argument}; the modes are {', '.join(MODES)}, {PLAN_MODE}")
