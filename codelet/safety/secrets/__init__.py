@@ -21,7 +21,7 @@ from codelet.system.text.secret_shapes import SHORTEST_SECRET, live_secrets, sec
 SHORTEST_PIECE = 12
 """Characters of a secret in a row that are masked."""
 
-_RUN_CAP = 16_384
+_HELD_CAP = 16_384
 
 
 class _Form(Record):
@@ -75,15 +75,18 @@ class Masker:
         return [list(_shortest_pieces(form.text)) for form in self._forms]
 
     @cached_property
-    def _spaced(self) -> list[_Form]:
-        return [form for form in self._forms if _last_blank(form.text) >= 0]
+    def _joined(self) -> str:
+        """All forms in one text, which is searched in one step."""
+        return "\0".join(form.text for form in self._forms)
 
-    def with_blanks(self, text: str) -> list[tuple[int, int]]:
-        """The disjoint spans of secrets with spaces in `text`, last first, with its end, where one may continue."""
-        if not self._spaced:
-            return []
-        ends = [(len(text) - _shared_end(text, form.text), len(text)) for form in self._spaced]
-        return _merged([*ends, *(span for form in self._spaced for span in _spans(text, form))])[::-1]
+    def settled(self, text: str) -> int:
+        """The length of the start of `text` that later text cannot make a part of a secret."""
+        cut = len(text) - _shared_end(text, self._joined)
+        if cut < len(text):  # no span of a secret may be cut in two
+            spans = sorted((span for form in self._forms for span in _spans(text, form)), reverse=True)
+            for first, last in spans:
+                cut = first if first < cut < last else cut
+        return cut
 
     def stream(self) -> MaskStream:
         """A masker for text that arrives in chunks."""
@@ -91,9 +94,7 @@ class Masker:
 
 
 class MaskStream:
-    """The masker of text in chunks. It holds an incomplete word back, and words that may continue a secret with spaces,
-    so that no cut hides a secret.
-    """
+    """The masker of text in chunks. It holds back what may continue as a secret, so that no cut hides one."""
 
     def __init__(self, masker: Masker) -> None:
         self._masker = masker
@@ -102,13 +103,10 @@ class MaskStream:
     def feed(self, chunk: str) -> str:
         """Add a chunk. Returns the masked text that is complete."""
         text = self._pending + chunk
-        cut = _last_blank(text) + 1
-        for first, last in self._masker.with_blanks(text) if cut else ():
-            if first < cut <= last:
-                cut = _last_blank(text[:first]) + 1
-        if len(text) - cut > _RUN_CAP:
+        cut = self._masker.settled(text)
+        if len(text) - cut > _HELD_CAP:
             text = self._masker.mask(text)
-            cut = len(text) - _RUN_CAP // 2
+            cut = len(text) - _HELD_CAP // 2
         self._pending = text[cut:]
         return self._masker.mask(text[:cut])
 
@@ -207,28 +205,13 @@ def _extended(text: str, at: int, secret: str, start: int, length: int) -> tuple
     return first, last
 
 
-def _last_blank(text: str) -> int:
-    """The position of the last space, tab or newline; -1 without one."""
-    return max(text.rfind(" "), text.rfind("\n"), text.rfind("\t"))
-
-
-def _shared_end(text: str, secret: str) -> int:
-    """The length of the longest end of `text` that is a part of `secret`."""
-    least, most = 0, min(len(text), len(secret))
+def _shared_end(text: str, forms: str) -> int:
+    """The length of the longest end of `text` that is a part of `forms`."""
+    least, most = 0, min(len(text), _HELD_CAP)
     while least < most:
         middle = (least + most + 1) // 2
-        least, most = (middle, most) if text[-middle:] in secret else (least, middle - 1)
+        least, most = (middle, most) if text[-middle:] in forms else (least, middle - 1)
     return least
-
-
-def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for first, last in sorted(spans):
-        if merged and first <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
-        else:
-            merged.append((first, last))
-    return merged
 
 
 def _without_patterns(text: str) -> str:

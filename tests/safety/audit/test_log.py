@@ -161,12 +161,12 @@ def test_a_writer_goes_on_behind_a_long_last_line_and_a_half_one(tmp_path: Path)
     assert (verify(path).problems, verify(path).records) == ((), 2)
 
 
-def test_what_cannot_be_recorded_is_an_error_and_no_record_is_lost_after_it(tmp_path: Path) -> None:
+def test_what_cannot_be_recorded_is_an_error_from_then_on(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    log = AuditLog(path)
-    before = path.read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     for room, why in ((0, "File too large"), (20, "the disk is full")):
+        log = AuditLog(path)
+        before = path.read_bytes()
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + room, hard))
         try:
             with pytest.raises(AuditError, match=f"cannot be written: {why}") as failed:
@@ -176,9 +176,13 @@ def test_what_cannot_be_recorded_is_an_error_and_no_record_is_lost_after_it(tmp_
         assert failed.value.exit_status == 5
         assert path.read_bytes()[: len(before)] == before
         assert len(path.read_bytes()) == len(before) + room
-    log.close()
-    assert [json.loads(line)["kind"] for line in path.read_text().splitlines()] == ["start", "end"]
-    assert verify(path).problems == ()
+        with pytest.raises(AuditError, match=why):
+            log.record("execution")
+        with pytest.raises(AuditError, match=why):
+            log.close()
+    AuditLog(path).close()
+    assert [json.loads(line)["kind"] for line in path.read_text().splitlines()] == ["start", "start", "start", "end"]
+    assert verify(path).problems == () and len(verify(path).unclosed) == 2
 
 
 def test_what_is_recorded_stands_there_as_json_can_hold_it(tmp_path: Path) -> None:
@@ -202,27 +206,8 @@ def test_audit_trail_is_broken_by_a_change_with_its_own_hash_made_anew(tmp_path:
     assert [problem.line for problem in report.problems] == [52]
 
 
-def chained(records: list[dict[str, object]]) -> list[bytes]:
-    """Number, chain and hash the records again, to hide a cut of the file."""
-    previous, made = "0" * 64, []
-    for number, record in enumerate(records, 1):
-        record = {**record, "n": number, "previous": previous}
-        record["hash"] = previous = record_hash(record)
-        made.append(canonical(record))
-    return made
-
-
-@pytest.mark.parametrize("older", [False, True], ids=["with `before`", "without, as in older versions"])
-def test_a_file_without_its_beginning_is_told_though_its_chain_was_made_anew(
-    tmp_path: Path, lines: list[bytes], older: bool
-) -> None:
-    records = [json.loads(line) for line in lines[:10]]
-    if older:
-        for record in records:
-            del record["before"]
-        assert report_of(tmp_path / "a", chained(records)).problems == ()
-    problems = report_of(tmp_path / "a", chained(records[3:])).problems
-    assert problems[0].line == 1
+def test_a_file_without_its_beginning_is_told(tmp_path: Path, lines: list[bytes]) -> None:
+    assert [problem.line for problem in report_of(tmp_path / "a", lines[3:10]).problems] == [1]
 
 
 def test_a_cut_end_is_seen(tmp_path: Path, lines: list[bytes]) -> None:
@@ -291,11 +276,10 @@ def test_a_half_line_does_not_part_the_chain(tmp_path: Path) -> None:
     assert verify(path).problems == ()
     records = [json.loads(line) for line in first]
     records[2]["command"] = "another one"
-    before, anew = "0" * 64, []
+    previous, anew = "0" * 64, []
     for record in records:
-        record["before"] = before
-        record |= {"n": len(anew) + 1, "previous": before}
-        before = record["hash"] = record_hash(record)
+        record |= {"n": len(anew) + 1, "previous": previous}
+        previous = record["hash"] = record_hash(record)
         anew.append(canonical(record))
     report = report_of(path, anew + rest)
     assert [problem.line for problem in report.problems] == [len(first) + 1]
@@ -382,32 +366,27 @@ def test_the_command_line_says_where(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("kept", [0, 1, 3])
-def test_a_file_that_is_cut_while_a_session_writes_is_not_whole(tmp_path: Path, kept: int) -> None:
-    """Wiped, cut to its first line, or cut in the middle: what the session wrote before is missed."""
+def test_a_file_that_is_cut_while_a_session_writes_ends_it(tmp_path: Path, kept: int) -> None:
+    """Wiped, cut to its first line, or cut in the middle: nothing more is recorded that would hide it."""
     path = tmp_path / "a"
     log = AuditLog(path)
     for number in range(4):
         log.record("execution", tool="bash", number=number)
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:kept]))
-    log.record("execution", tool="bash", number=4)
-    log.close()
-    report = verify(path)
-    assert not report.unclosed
-    kinds = [json.loads(line)["kind"] for line in path.read_bytes().splitlines()]
-    assert kinds.count("broken") == 1
-    assert kinds[-1] == "end"
-    assert any("cut or rewritten" in problem.what for problem in report.problems)
+    path.write_bytes(cut := b"".join(path.read_bytes().splitlines(keepends=True)[:kept]))
+    for act in (lambda: log.record("execution", tool="bash", number=4), log.close):
+        with pytest.raises(AuditError, match="cut or rewritten"):
+            act()
+    assert path.read_bytes() == cut
 
 
-def test_a_file_that_was_written_anew_lacks_the_beginning_of_a_session(tmp_path: Path) -> None:
-    """Also where a record of the same length takes the place of the last, or another session has gone on."""
+def test_a_file_that_was_written_anew_ends_the_session(tmp_path: Path) -> None:
+    """Also where another session's record of the same length takes the place of the last."""
     path, other = tmp_path / "a", tmp_path / "b"
     log = AuditLog(path)
-    log.record("execution", tool="bash")
-    AuditLog(other).close()
+    AuditLog(other)
     path.write_bytes(other.read_bytes())
-    log.close()
-    assert [problem.line for problem in verify(path).problems] == [3]
+    with pytest.raises(AuditError, match="cut or rewritten"):
+        log.close()
 
 
 def test_two_sessions_in_turn_miss_nothing_of_each_other(tmp_path: Path) -> None:

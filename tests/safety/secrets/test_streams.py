@@ -13,6 +13,8 @@ from codelet.usage import Usage
 SECRET = "Zk4x9QweR7tY2uIoP5aS8dF1"
 MASKER = Masker({"SOME_KEY": SECRET})
 SHOWN = "[masked SOME_KEY]"
+A, B = SECRET[:4], SECRET[4:8]
+"""Two pieces that may be the beginning of the secret, too short to be one."""
 START = events.StepStart(1)
 
 
@@ -22,30 +24,30 @@ def shown(*given: events.Event) -> list[list[events.Event]]:
     return [*(pieces.take(event) for event in given), pieces.flush()]
 
 
-def test_a_word_is_shown_once_it_is_whole_and_a_secret_in_pieces_never() -> None:
+def test_a_secret_in_pieces_is_never_shown_and_other_text_at_once() -> None:
     half, rest = SECRET[:11], SECRET[11:]
-    assert shown(events.Text(f"it is {half}"), events.Text(f"{rest} in"), events.Text("deed")) == [
-        [events.Text("it is ")], [events.Text(f"{SHOWN} ")], [], [events.Text("indeed")]
+    assert shown(events.Text(f"it is {half}"), events.Text(f"{rest} in…"), events.Text("deed…")) == [
+        [events.Text("it is ")], [events.Text(f"{SHOWN} in…")], [events.Text("deed…")], []
     ]  # fmt: skip
-    whole = events.Text("two words ")
+    whole = events.Text("two words…")
     assert shown(whole)[0][0] is whole, "what has nothing to hide stays as it came"
     assert shown() == [[]]
 
 
 def test_text_and_reasoning_end_each_other_and_output_of_calls_goes_on_beside_them() -> None:
-    thought, said = events.Reasoning("thou"), events.Text("sai")
-    one, two = events.ToolProgress("1", "on"), events.ToolProgress("2", "tw")
-    assert shown(thought, events.Reasoning("ght"), said, events.Text("d"), thought) == [
-        [], [], [events.Reasoning("thought")], [], [events.Text("said")], [events.Reasoning("thou")]
+    thought, said = events.Reasoning(A), events.Text(A)
+    one, two = events.ToolProgress("1", A), events.ToolProgress("2", A)
+    assert shown(thought, events.Reasoning(B), said, events.Text(B), thought) == [
+        [], [], [events.Reasoning(A + B)], [], [events.Text(A + B)], [events.Reasoning(A)]
     ]  # fmt: skip
-    assert shown(one, two, events.ToolProgress("1", "e "), events.ToolProgress("2", "o"))[2:] == [
-        [events.ToolProgress("1", "one ")], [], [events.ToolProgress("2", "two")]
+    assert shown(one, two, events.ToolProgress("1", "…"), events.ToolProgress("2", B))[2:] == [
+        [events.ToolProgress("1", f"{A}…")], [], [events.ToolProgress("2", A + B)]
     ]  # fmt: skip
-    assert shown(said, one, events.Text("d ")) == [[], [], [events.ToolProgress("1", "on"), events.Text("said ")], []]
+    assert shown(said, one, events.Text("…")) == [[], [], [one, events.Text(f"{A}…")], []]
 
 
 def test_any_other_event_ends_all_streams_and_holds_no_secret() -> None:
-    said, ran = events.Text("said"), events.ToolProgress("1", "ran")
+    said, ran = events.Text(A), events.ToolProgress("1", A)
     note = events.Note(f"it is {SECRET}")
     assert shown(said, ran, START) == [[], [], [said, ran, START], []]
     assert shown(said, note) == [[], [said, events.Note(f"it is {SHOWN}")], []]
@@ -67,11 +69,11 @@ async def test_a_turn_is_masked_to_its_end_and_closed() -> None:
             yield events.Text(SECRET[:9])
             yield events.Text(SECRET[9:])
             yield START
-            yield events.Text("end")
+            yield events.Text("end…")
         finally:
             closed.append(True)
 
-    assert [event async for event in masked(turn(), MASKER)] == [events.Text(SHOWN), START, events.Text("end")]
+    assert [event async for event in masked(turn(), MASKER)] == [events.Text(SHOWN), START, events.Text("end…")]
     stream = masked(turn(), MASKER)
     await anext(stream)
     await stream.aclose()
