@@ -176,6 +176,7 @@ class PromptLine:
         """Remove the line and restore the terminal. Raises the application's error."""
         if self._side is not None:
             self._side.cancel()  # the line would wait until the user has left the pager
+        self.bottom.clear()
         if self._running is None:
             return
         self._running.remove_done_callback(self._gone)

@@ -119,10 +119,13 @@ def test_the_line_stays_at_the_bottom_when_a_tall_question_is_answered(start: St
     def look() -> bool:
         if terminal.raw.endswith(b"\x1b[?2026l"):
             rows.add(terminal.text.count("\n"))
-        return "Done." in terminal.text
+        return "in all" in terminal.text  # the idle status row
 
-    terminal.until(look, "the answer")
+    terminal.until(look, "the end of the turn")
     assert rows == {23}
+    terminal.line("!echo said")
+    gone = re.compile(r"· \d.*s\n\n─+\n› !echo said\nsaid\n\n›\n")
+    terminal.until(lambda: gone.search(terminal.scrollback), "the command's output, without the blank rows above")
 
 
 def test_the_line_is_edited_while_a_turn_runs_as_at_the_prompt(start: Start) -> None:

@@ -162,7 +162,7 @@ class Bottom:
         self._held = False
         self._total = 0  # rows that are no longer printed, of the last frame
         self.fills = False
-        """Blank rows keep the line in place until printed rows replace them."""
+        """Blank rows keep the line in place, after the turn too, until printed rows replace them."""
 
     @property
     def room(self) -> int:
@@ -171,7 +171,7 @@ class Bottom:
 
     def draw(self, printed: str, live: Sequence[LiveRow]) -> None:
         """Print whole rows and draw the live ones, which are cut to the width."""
-        if printed or live or self._live or self._kept:
+        if printed or live or self._drawn or self._kept:
             self._kept += printed
             self._live = live
             if not self._held:
@@ -181,11 +181,16 @@ class Bottom:
         """Hide the live rows for another program and collect output; then draw again."""
         live = self._live
         if held:
-            self.draw("", ())
+            self.clear()
             self.stream.finish()
         self._held, self._live = held, live
         if not held and not self.is_lent:
             self._again(self._top())
+
+    def clear(self) -> None:
+        """Remove the live and the blank rows."""
+        self.fills = False
+        self.draw("", ())
 
     def _again(self, top: str) -> None:
         """Draw everything; `top` moves the cursor below the previous live rows."""

@@ -199,8 +199,6 @@ class Renderer:
         self._end_stretch()
         self._activity.clear()
         self._asking = self.waiting = ()
-        if self._bottom is not None:
-            self._bottom.fills = False
         self._frame(())
         if self._bottom is not None and not self._bottom.app:
             self._bottom.stream.finish()
