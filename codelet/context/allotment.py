@@ -160,8 +160,8 @@ def _usual_targets(
     kept = sizes[turns] if turns else min(max(0, room - least), _unseen_size(body, window.estimate))
     if turns < wanted:
         note = (
-            f"{turns} of the newest {wanted} turns stay verbatim: together they take {sizes[wanted]:,} tokens, "
-            f"and there is room for {max(0, for_turns):,}"
+            f"{turns} of the newest {wanted} turns stay verbatim: "
+            f"{wanted} take {sizes[wanted]:,} tokens, and {max(0, for_turns):,} fit"
         )
     first = min(room, max(base * _USUAL // 100 - beside, kept + base * _REST // 100))
     tries = dict.fromkeys([first, base * _TURNS // 100 - beside, most - beside])

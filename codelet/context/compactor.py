@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codelet.conversation import Conversation, Parts
 
 
-_PINNED = "message {number} is pinned: /unpin {number}, then {what}"
+_PINNED = "message {number} is pinned: /pin off {number}, then {what}"
 _UNDO_STEPS = 5
 _FRUITLESS = 2
 _LEAST_ENTRIES = 10
@@ -222,11 +222,11 @@ class Compactor:
             return made
         size_with_answer = self._window.size(self._conversation) + LARGEST
         if reason == "overflow" or size_with_answer > self._window.budget.window:
-            return with_struck(made, (), "The list was too long to ask a model about")
+            return with_struck(made, (), "the list was too long to ask a model about")
         lines = await narrator.lines(self._conversation.messages, instruction, narrative_room(made.report.target))
         if lines:
             made = await asyncio.to_thread(shortener.compacted, snapshot, reason, instruction, size, lines)
-        return with_struck(made, narrator.struck, "" if lines else "The model gave nothing that could be used")
+        return with_struck(made, narrator.struck, "" if lines else "the model wrote nothing usable")
 
     def _writer(self) -> NarrativeWriter | None:
         if self.narrator is None and self.bring_narrator is not None:
@@ -266,7 +266,7 @@ class Compactor:
             if len(body) >= len(last.after) and all(map(is_, last.after, body)):
                 if last.what == "compaction" and (pinned := self.pinned_outside(last.before, last.after)):
                     self._undo.append(last)
-                    raise UsageError(_PINNED.format(number=pinned[0], what="undo the compaction"))
+                    raise UsageError(_PINNED.format(number=pinned[0], what="/compact undo"))
                 before = self._window.size(conversation)
                 conversation.rewrite([*last.before, *body[len(last.after) :]], f"a {last.what} was undone")
                 self._pins.against = last.against
@@ -298,7 +298,7 @@ class Compactor:
         if not 0 <= number < len(messages):
             raise UsageError(f"there is no message {number}; /context lists them")
         if (kind := reminder_type(messages[number])) is not None:
-            raise UsageError(f"message {number} is the reminder {kind}; /reminders switches it")
+            raise UsageError(f"message {number} is the reminder {kind}; /context reminders switches it")
         while number > 0 and messages[number]["role"] == "tool":
             number -= 1
         return number, list(messages[number : number + len(messages[number].get("tool_calls", ())) + 1])
@@ -314,7 +314,7 @@ class Compactor:
         """
         first, gone = self._unit(number)
         if (pinned := next((place for place, each in enumerate(gone, first) if each in self._pins), None)) is not None:
-            raise UsageError(_PINNED.format(number=pinned, what=f"drop {number}"))
+            raise UsageError(_PINNED.format(number=pinned, what=f"/drop {number}"))
         taken = [entry for message in gone for entry in self.archive.take_out(message)] if self.archived else ()
         before, start = list(self._conversation.body), first - len(self._conversation.head)
         after = [*before[:start], *before[start + len(gone) :]]

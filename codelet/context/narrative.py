@@ -224,6 +224,6 @@ def narrative_room(target: int) -> int:
 
 def with_struck(made: Compacted, struck: tuple[str, ...], without: str = "") -> Compacted:
     """Add the rejected lines of a handoff to the report, and `without`, the reason if there is no handoff."""
-    notes = (f"{without}: the summary has no handoff.",) if without else ()
+    notes = (f"no handoff: {without}",) if without else ()
     report = made.report.replace(warnings=(*made.report.warnings, *notes), struck=struck)
     return made._replace(report=report)

@@ -155,7 +155,7 @@ async def test_a_pinned_message_is_never_removed_without_a_word(open_session: Op
     session.compactor.pin(result - 1)
     before = list(session.messages)
     for number in (result - 2, result - 1, result):
-        with pytest.raises(UsageError, match=f"/unpin {result - 2}"):
+        with pytest.raises(UsageError, match=f"/pin off {result - 2}"):
             session.compactor.drop(number)
     with pytest.raises(UsageError, match=f"message {result - 2} is pinned"):
         session.rewind()
@@ -172,7 +172,7 @@ async def test_a_pinned_summary_is_not_undone(open_session: Open):
     await compacted(session)
     number = next(n for n, message in enumerate(session.messages) if kind_of(message) == "segment")
     session.compactor.pin(number)
-    with pytest.raises(UsageError, match=f"/unpin {number}"):
+    with pytest.raises(UsageError, match=f"/pin off {number}"):
         session.compactor.undo()
     session.compactor.unpin(number)
     assert session.compactor.undo() is not None

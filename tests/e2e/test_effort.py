@@ -75,7 +75,7 @@ def test_a_profile_s_effort_holds_unless_a_flag_names_one(codelet: Codelet):
     codelet("--profile", "deep", "--effort", "low", "-p", "go")
     codelet("--profile", "deep", "-p", "go", env={"CODELET_EFFORT": "low"})
     codelet("--profile", "none", "-p", "go")
-    assert "/effort high" in codelet("-p", "/profile deep").out
+    assert "/model effort high" in codelet("-p", "/profile deep").out
     assert efforts(codelet) == [HIGH, {"reasoning_effort": "low"}, HIGH, {}]
 
 
@@ -112,7 +112,7 @@ def test_the_command_shows_and_changes_it_and_warns_before_the_cache_is_lost(cod
         ask("/effort low", "effort: low;")
         assert "anew" not in terminal.text, "nothing was sent yet"
         ask_model("first", 1)
-        ask("/effort high", "; /effort low before")
+        ask("/effort high", "; /model effort low before")
         terminal.wait_for("effort: high;")
         ask_model("second", 2)
         ask("/model openai/other", "model: openai/other")

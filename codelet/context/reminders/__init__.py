@@ -126,7 +126,7 @@ class ReminderLedger:
             if kinds:
                 names = ", ".join(sorted(kinds))
                 self.notices.say(
-                    f"the saved session switches {word} the reminders {names}; /reminders NAME {back} undoes it"
+                    f"the saved session switches {word} the reminders {names}; /context reminders NAME {back} undoes it"
                 )
 
     def count(self, parts: Parts) -> None:

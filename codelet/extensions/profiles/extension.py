@@ -101,7 +101,7 @@ class Profiles(Extension, Guard):
             self._use(profile)
             more = [f"its model is {profile.model}: /model {profile.model} switches to it"] if profile.model else []
             if profile.effort is not None:
-                more.append(f"its effort is {profile.effort}: /effort {profile.effort} asks for it")
+                more.append(f"its effort is {profile.effort}: /model effort {profile.effort} asks for it")
             return "\n".join([f"the profile is now {profile.name}: {profile.limits}", *session.notices.take(), *more])
         current = "none" if self._profile is None else f"{self._profile.name}: {self._profile.limits}"
         listed = [found.line for found in self._places.listed()]

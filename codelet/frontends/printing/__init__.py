@@ -180,7 +180,7 @@ class TextOutput:
                 self._progress(f"context not compacted: {event.note}")
             case events.Handoff():
                 used = f": {event.usage.total:,} tokens" if event.usage is not None else ""
-                self._progress(f"handoff {'prepared' if event.prepared else 'failed'}{used}")
+                self._progress(f"handoff request{'' if event.prepared else ' failed'}{used}")
             case events.Note():
                 self._progress(event.text, _NOTE_LENGTH)
             case events.Retry():

@@ -78,6 +78,8 @@ class Repl:
         self.review: Report | None = None
         self._first, self._models = first, models
         self.attached: list[str] = []
+        self._sent: dict[str, tuple[str, list[str]]] = {}
+        """By prompt: what was typed, and the command output before it."""
         self.forks, self.rewound, self.pastes = Forks(), RewoundFiles(), Pastes()
         self.draft = Draft(self.pastes, self._act)
         self._main: asyncio.Task[object] | None = None
@@ -328,9 +330,21 @@ class Repl:
 
     def _with_attached(self, text: str) -> str:
         """Return the prompt for the model: attached output, then the text with its pastes."""
-        whole = "\n\n".join([*self.attached, *self.rewound.told(self.session.turns + 1), self.pastes.expand(text)])
+        typed = self.pastes.expand(text)
+        whole = "\n\n".join([*self.attached, *self.rewound.told(self.session.turns + 1), typed])
+        if whole != typed:
+            self._sent[whole] = typed, [*self.attached]
         self.attached.clear()
         return whole
+
+    def words_of(self, prompt: str) -> str:
+        """Return what the user typed of a prompt, without the command output sent with it; pastes are folded."""
+        return self.pastes.fold(self._sent.get(prompt, (prompt, []))[0])
+
+    def edit_again(self, prompt: str) -> None:
+        """Return a prompt to the input line; the command output sent with it goes with the next prompt."""
+        self.prefill, outputs = self._sent.get(prompt, (prompt, []))
+        self.attached += outputs
 
     def _steering(self) -> list[str]:
         """Return the lines typed for the model since the last step."""

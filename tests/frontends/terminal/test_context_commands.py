@@ -48,7 +48,7 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     ask(terminal, "/pin 0", "is the reminder")
     call = int(numbers["tool"]) - 1
     ask(terminal, f"/pin {call}", f"message {call} stays verbatim")
-    ask(terminal, f"/drop {numbers['tool']}", f"message {call} is pinned: /unpin {call}")
+    ask(terminal, f"/drop {numbers['tool']}", f"message {call} is pinned: /pin off {call}")
     assert "pinned" in ask(terminal, "/context", "calls read")
     ask(terminal, f"/unpin {call}", "no longer pinned")
     gone = ask(terminal, f"/drop {numbers['tool']}", "removed messages", "tool,", "Use tabs.")

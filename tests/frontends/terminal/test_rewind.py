@@ -110,6 +110,23 @@ def test_what_somebody_else_changed_is_shown_and_stays_until_yes(start: Start, r
     ask(terminal, "/diff nothing.py", "not changed nothing.py")
 
 
+def test_a_prompt_is_listed_and_comes_back_as_it_was_typed(start: Start) -> None:
+    """Command output that was sent with it is no part of its words, and goes with the next prompt."""
+    terminal = start(step("One."), step("Two."))
+    ask(terminal, "!echo from-the-shell", "from-the-shell", "1 output to send")
+    ask(terminal, "what is it", "One.", STATUS)
+    assert '"what is it"' in ask(terminal, "/fork", "as fork 1") + ask(terminal, "/fork list", "tokens:")
+    terminal.line("/rewind")
+    terminal.wait_for("Rewind to before")
+    assert re.search(r"1 \d\d:\d\d what is it\n", terminal.settle(0.25))
+    terminal.key("enter")
+    terminal.wait_for("rewound to")
+    assert "› what is it\n  ask · 1 output to send" in terminal.settle(0.25)
+    terminal.key("enter")
+    terminal.wait_for("Two.")
+    assert "to send" not in terminal.settle(0.25)
+
+
 def test_a_key_that_was_typed_is_shown_nowhere_again(start: Start) -> None:
     key = "sk-ant-api03-" + "Zz9" * 30
     terminal = start(step("One."), step("Two."), rows=40, columns=160, env={"ANTHROPIC_API_KEY": key})

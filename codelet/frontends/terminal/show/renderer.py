@@ -232,7 +232,7 @@ class Renderer:
                 self._say("note", self.rows.note(one_line(event.text, 1_000)))
             case events.Handoff(prepared=prepared, usage=usage):
                 took = f": {tokens(usage.total)} tokens" if usage else ""
-                self._say("note", self.rows.note(f"handoff {'prepared' if prepared else 'failed'}{took}"))
+                self._say("note", self.rows.note(f"handoff request{'' if prepared else ' failed'}{took}"))
             case events.Steering(text=text):
                 self.keep_prompt(text)
                 self.say_prompt(text)

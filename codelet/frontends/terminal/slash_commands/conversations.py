@@ -178,7 +178,7 @@ async def fork(repl: ReplControls, argument: str) -> None:
     if argument == "list":
         for each, kept in sorted(forks.kept.items()):
             here = " (current)" if each == forks.current else ""
-            repl.screen.note(f"{each}  {_described(kept, repl.session)}{here}")
+            repl.screen.note(f"{each}  {_described(repl, kept)}{here}")
         if not forks.kept:
             repl.screen.note("there are no forks; /fork saves the conversation as one")
     elif argument and number not in forks.kept:
@@ -205,21 +205,17 @@ async def _go_to(repl: ReplControls, number: int) -> None:
     session.turns = max(turns, session.turns)
     repl.forks.current = number
     was = f"; what was here is fork {left}" if left is not None else ""
-    repl.screen.note(f"returned to fork {number}: {_described(wanted, session)}{was}")
+    repl.screen.note(f"returned to fork {number}: {_described(repl, wanted)}{was}")
     if names := repl.rewound.went_to(wanted.token_usage["turns"]):
         repl.screen.note(f"restored since: {names}; the model learns this with your next prompt")
 
 
-def _described(snapshot: Document, session: Session) -> str:
+def _described(repl: ReplControls, snapshot: Document) -> str:
     """A saved conversation's time, size, first and last prompt."""
-    said = [text_of(message) for message in snapshot.messages if kind_of(message) == "prompt"]
-    ends = (
-        [f'"{one_line(session.mask(each), 30)}"' for each in dict.fromkeys((said[0], said[-1]))]
-        if said
-        else ["no prompt"]
-    )
+    said = [repl.words_of(text_of(message)) for message in snapshot.messages if kind_of(message) == "prompt"]
+    ends = [f'"{one_line(repl.session.mask(each), 30)}"' for each in dict.fromkeys((*said[:1], *said[-1:]))]
     size = f"{plural(len(said), 'prompt')}, {tokens(snapshot.token_count)} tokens"
-    return f"{time.strftime('%H:%M', time.localtime(snapshot.timestamp))}  {size}: {', '.join(ends)}"
+    return f"{time.strftime('%H:%M', time.localtime(snapshot.timestamp))}  {size}: {', '.join(ends) or 'no prompt'}"
 
 
 async def init(repl: ReplControls, argument: str) -> None:

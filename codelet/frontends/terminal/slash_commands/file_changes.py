@@ -187,7 +187,7 @@ async def rewind(repl: ReplControls, argument: str) -> None:
         return
     repl.can_resume = False
     pinned = len(session.compactor.pinned_outside(point.parts.body))
-    repl.prefill = session.rewind(prompts, unpin=True) or ""
+    repl.edit_again(session.rewind(prompts, unpin=True) or "")
     stay = "" if what == "both" else "; files unchanged"
     unpinned = f"; {plural(pinned, 'pinned message')} went, too" if pinned else ""
     screen.note(f"rewound to before {'your last prompt' if prompts == 1 else 'that prompt'}{stay}{unpinned}")
@@ -228,7 +228,7 @@ def _point_row(repl: ReplControls, number: int, points: Sequence[Checkpoint], lo
     at = _clock(point.at) if point.at else "     "
     room = repl.screen.width - 13
     files = one_line(", ".join(names[:_MOST_NAMED]) + more, room // 2)
-    words = one_line(repl.session.mask(repl.pastes.fold(point.prompt)), room - len(files) - 2 if files else room)
+    words = one_line(repl.session.mask(repl.words_of(point.prompt)), room - len(files) - 2 if files else room)
     return styled((f"{number:>2} ", ACCENT), (f"{at} ", QUIET), words, (f"  {files}" if files else "", QUIET))
 
 
@@ -238,7 +238,7 @@ async def _chosen_what(
     """Let the user choose what to restore, if files changed."""
     if not plan:
         return "conversation"
-    asked = one_line(repl.session.mask(repl.pastes.fold(point.prompt)), max(repl.screen.width - 9, 10))
+    asked = one_line(repl.session.mask(repl.words_of(point.prompt)), max(repl.screen.width - 9, 10))
     head = [styled((f"Before: {asked}", "bold"))]
     for back in plan[:_MOST_LISTED]:
         why = back.lost or back.foreign

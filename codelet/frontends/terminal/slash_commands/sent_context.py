@@ -226,7 +226,7 @@ async def reminders(screen: Screen, session: Session, argument: str) -> None:
                 (f"  {row.kind:<15}", ACCENT), f"{tokens(row.tokens):>6} tokens  {tokens(row.sent):>6} sent  "
             )
             screen.say(line.append_text(styled(_switch(row))))
-        screen.note("/reminders TYPE shows one, /reminders TYPE off switches it off")
+        screen.note("/context reminders TYPE shows one, /context reminders TYPE off switches it off")
 
 
 def _switch(row: ReminderRow) -> tuple[str, str]:

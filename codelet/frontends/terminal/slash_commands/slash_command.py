@@ -20,7 +20,6 @@ from codelet.system.text.spelling import nearest
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from codelet.frontends.terminal.draft import Pastes
     from codelet.frontends.terminal.export_log import ExportLog
     from codelet.frontends.terminal.slash_commands.forks import Forks, RewoundFiles
     from codelet.frontends.terminal.turn_view import TurnStatus
@@ -46,7 +45,6 @@ class ReplControls(Protocol):
     session: Session
     log: ExportLog
     attached: list[str]
-    pastes: Pastes
     prefill: str
     can_resume: bool
     exit_status: int | None
@@ -78,6 +76,12 @@ class ReplControls(Protocol):
 
     async def choose(self, head: Sequence[Text], options: Sequence[Text], /) -> int | None:
         """Print `head` and return the index of the chosen option, or None."""
+
+    def words_of(self, prompt: str, /) -> str:
+        """Return what the user typed of a prompt, without the command output sent with it; pastes are folded."""
+
+    def edit_again(self, prompt: str, /) -> None:
+        """Return a prompt to the input line; the command output sent with it goes with the next prompt."""
 
     async def ask_model(self, text: str, /, *, typed: bool = False) -> None:
         """Send a prompt. `typed`: the files that it names may be attached."""

@@ -155,7 +155,7 @@ async def switch_effort(repl: ReplControls, argument: str) -> None:
         raise UsageError("a recording answers as recorded: there is no model to ask for an effort")
     provider = repl.open_model(before.model, wanted)
     if session.meter.requests > 0 and session.messages:
-        back = f"/effort {before.effort or 'default'} before that keeps the cache"
+        back = f"/model effort {before.effort or 'default'} before that keeps the cache"
         repl.screen.note(f"the next request may send about {session.size:,} tokens again without the cache; {back}")
     session.models.change_effort(provider)
     await before.close()
@@ -258,7 +258,7 @@ async def redo(repl: ReplControls, argument: str) -> None:
         repl.screen.note("there is no prompt to send again")
         return
     unpinned = f" ({plural(pinned, 'pinned message')} went, too)" if pinned else ""
-    repl.screen.note(f"again: {one_line(repl.session.mask(prompt), 60)}{unpinned}")
+    repl.screen.note(f"again: {one_line(repl.session.mask(repl.words_of(prompt)), 60)}{unpinned}")
     await repl.turn(repl.session.send(prompt))
 
 
