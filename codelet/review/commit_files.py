@@ -55,19 +55,16 @@ class ChangeSide(CommitFiles):
 
     error = ToolError
 
-    def __init__(self, folder: Path, commit: str, files: Sequence[FileDiff] = (), *, is_new: bool) -> None:
+    def __init__(self, folder: Path, commit: str, files: Sequence[FileDiff] = (), *, is_new: bool = True) -> None:
         super().__init__(folder, commit)
         self._is_new = is_new
-        self._gone = "removed" if is_new else "added"
         self.changed: dict[str, FileDiff | None] = {}
         """The files that the change touches by their names on this side; None for one that this side lacks."""
         for file in files:
-            here, there = file.path, file.old_path or file.path
-            if not is_new:
-                here, there = there, here
+            here, there = _names(file, is_new=is_new)
             if not (is_new and file.state == "copied"):
                 self.changed.setdefault(there, None)
-            self.changed[here] = None if file.state == self._gone else file
+            self.changed[here] = None if file.state == ("removed" if is_new else "added") else file
         self._patched: dict[str, bytes | None] = {}
 
     async def names(self) -> set[str]:
@@ -81,16 +78,15 @@ class ChangeSide(CommitFiles):
             return await self.blob(path)
         file = self.changed[path]
         if file is not None and path not in self._patched:
-            before = await self.blob((file.old_path or file.path) if self._is_new else file.path) or b""
-            self._patched[path] = patched(before, file.hunks, forwards=self._is_new)
+            other = await self.blob(_names(file, is_new=self._is_new)[1]) or b""
+            self._patched[path] = patched(other, file.hunks, forwards=self._is_new)
         return self._patched.get(path)
 
-    async def holds(self, file: FileDiff) -> bool:
-        """Return whether the commit itself has this side of a file."""
-        data = await self.blob(file.path if self._is_new else file.old_path or file.path)
-        if file.state == self._gone or data is None:
-            return file.state == self._gone and data is None
-        return patched(data, file.hunks, forwards=not self._is_new) is not None
+
+def _names(file: FileDiff, *, is_new: bool) -> tuple[str, str]:
+    """The name of a file on one side, and on the other."""
+    new, old = file.path, file.old_path or file.path
+    return (new, old) if is_new else (old, new)
 
 
 def patched(data: bytes, hunks: Sequence[Hunk], *, forwards: bool) -> bytes | None:
@@ -114,10 +110,18 @@ def patched(data: bytes, hunks: Sequence[Hunk], *, forwards: bool) -> bytes | No
 
 async def holds_change(folder: Path, commit: str, files: Sequence[FileDiff]) -> bool | None:
     """Return whether a commit is the new side of a diff (True) or the old one (False); None if it is neither."""
+    side = ChangeSide(folder, commit)
+
+    async def holds(file: FileDiff, *, is_new: bool) -> bool:
+        data = await side.blob(_names(file, is_new=is_new)[0])
+        is_gone = file.state == ("removed" if is_new else "added")
+        if is_gone or data is None:
+            return is_gone and data is None
+        return patched(data, file.hunks, forwards=not is_new) is not None
+
     tried = [file for file in files if file.hunks][:_MOST_TRIED]
     with suppress(ToolError):
         for is_new in (True, False):
-            side = ChangeSide(folder, commit, is_new=is_new)
-            if tried and all([await side.holds(file) for file in tried]):
+            if tried and all([await holds(file, is_new=is_new) for file in tried]):
                 return is_new
     return None

@@ -27,13 +27,10 @@ from codelet.tools.tool import Arguments, Tool, ToolContext, ToolOutput, tool
 
 _LARGEST_HITS = 256 << 10
 _MOST_LINES, _MOST_HITS, _MOST_AROUND = 400, 500, 20
-_LONGEST_LINE = 500
-_LONGEST_PATTERN = 1_000
-_BINARY_IN = 8_000
+_LONGEST_LINE, _LONGEST_PATTERN, _BINARY_IN = 500, 1_000, 8_000
 _MOST_SECRETS = 1 << 19
 """Bytes of the names to exclude: they are arguments of a command."""
 _SLOW = re.compile(r"[+*}][^()]*\)[+*{]")
-_GLOB = re.compile(r"[*?\[{]")
 _TOP = ToolContext(Path("/"))
 """Paths in the answers of `grep` count from the top of the repository."""
 
@@ -50,7 +47,10 @@ def tools_for(after: ChangeSide, before: ChangeSide | None, *, is_sure: bool = T
         lines = await _lines(side(before), path)
         first = max(offset, 1)
         last = min(len(lines), first - 1 + min(max(limit, 1), _MOST_LINES))
-        rows = [f"{number:>5}   {_short(lines[number - 1])}".rstrip(" ") for number in range(first, last + 1)]
+        rows = [
+            f"{number:>5}   {line[:_LONGEST_LINE]}{'…' * (len(line) > _LONGEST_LINE)}".rstrip(" ")
+            for number, line in enumerate(lines[first - 1 : last], first)
+        ]
         if first > 1 or last < len(lines):
             rows.append(review_prompt.MORE_LINES.format(first=first, last=last, total=len(lines), next=last + 1))
         return ToolOutput("\n".join(rows))
@@ -95,15 +95,14 @@ def _failed(why: str) -> ToolError:
 async def _lines(side: ChangeSide, path: str) -> list[str]:
     """The lines of a file, or the names in a folder. Raises ToolError."""
     name = _bare(path) if _bare(path) != "." else ""
-    if name.startswith("../") or name == ".." or "\0" in name:
-        raise ToolError(review_prompt.NOT_THERE.format(path=path))
     if name and why_unread(name):
         raise ToolError(review_prompt.NOT_SHOWN.format(path=path))
-    data = await side.content(name)
+    is_outside = name.startswith("../") or name == ".." or "\0" in name
+    data = None if is_outside else await side.content(name)
     if data is not None and b"\0" in data[:_BINARY_IN]:
         raise ToolError(review_prompt.NOT_TEXT.format(path=path, size=len(data)))
     if data is not None:
-        return text_of_bytes(data.removesuffix(b"\n")).split("\n")
+        return [line.removesuffix("\r") for line in text_of_bytes(data.removesuffix(b"\n")).split("\n")]
     below = [each[len(name) :].strip("/") for each in await side.names() if not name or each.startswith(f"{name}/")]
     entries = {first + "/" * bool(more) for first, _, more in (each.partition("/") for each in below)}
     if not entries:
@@ -121,8 +120,7 @@ async def _found(
     chosen, missing = _chosen(path, glob, names - {*secrets})
     if missing:
         return SearchResult([], left_out=len(secrets)), review_prompt.NO_PATH.format(path=missing)
-    hits, is_cut = await _hits_in_commit(side, pattern, ignore_case, path, secrets)
-    hits = [hit for hit in hits if hit.path[1:] in chosen]
+    hits, is_cut = await _hits_in_commit(side, pattern, ignore_case, chosen, secrets)
     hits += await _hits_in_changed(side, pattern, ignore_case, chosen)
     hits.sort(key=lambda hit: (hit.path.split("/"), hit.line))
     most, around = limits
@@ -134,14 +132,14 @@ async def _found(
 def _chosen(path: str, glob: str | None, names: set[str]) -> tuple[set[str], str]:
     """The files that a path and a glob below it name, and the path that matches nothing, else ""."""
     bare = _bare(path)
-    found = names if bare == "." else {name for name in names if name == bare or name.startswith(f"{bare}/")}
-    start = len(bare) + 1 if bare not in (".", *names) else 0
-    if not found and _GLOB.search(bare):
+    start = 0 if bare == "." else len(bare) + 1
+    found = {name for name in names if bare in (".", name) or name.startswith(f"{bare}/")}
+    if not found and re.search(r"[*?\[{]", bare):
         found, start = _matching(bare, names, 0), 0
-    if glob and found:
-        found = _matching(glob.removeprefix("./").strip("/"), found, start)
-        return found, "" if found else glob
-    return found, "" if found or bare in names else path
+    if not found or not glob:
+        return found, "" if found else path
+    found = _matching(glob.removeprefix("./").strip("/"), found, start)
+    return found, "" if found else glob
 
 
 def _matching(glob: str, names: Iterable[str], start: int) -> set[str]:
@@ -152,14 +150,14 @@ def _matching(glob: str, names: Iterable[str], start: int) -> set[str]:
 
 
 async def _hits_in_commit(
-    side: ChangeSide, pattern: str, ignore_case: bool, path: str, secrets: Sequence[str]
+    side: ChangeSide, pattern: str, ignore_case: bool, chosen: set[str], secrets: Sequence[str]
 ) -> tuple[list[FoundLine], bool]:
-    """Return what git finds, and whether there is more: with Perl's expressions, else with POSIX's."""
-    parts = _bare(path).split("/")
-    whole = next((number for number, part in enumerate(parts) if _GLOB.search(part)), None)
-    within = "/".join(parts[:whole])
-    places = [f":(top,literal){within}" if within not in ("", ".") else ":(top)"]
-    places += [f":(top,exclude,literal){name}" for name in (*secrets, *side.changed)]
+    """Return what git finds in the files that the change does not touch, and whether there is more.
+
+    The pattern is one of Perl's, else one of POSIX's.
+    """
+    within = posixpath.commonpath(chosen)
+    places = [f":(top,literal){within}" if within else ":(top)", *(f":(top,exclude,literal){name}" for name in secrets)]
     if sum(map(len, places)) > _MOST_SECRETS:
         raise _failed("the commit has too many files")
     for kind in ("-P", "-E"):
@@ -174,14 +172,14 @@ async def _hits_in_commit(
         name, _, rest = record.partition(b"\0")
         number, _, text = rest.partition(b"\0")
         own = os.fsdecode(name).removeprefix(f"{side.commit}:")
-        if number.isdigit() and not why_unread(own):
+        if number.isdigit() and own in chosen and own not in side.changed:
             hits.append(FoundLine(f"/{own}", int(number), text=text.rstrip(b"\r")))
     return hits, not found.complete
 
 
 async def _hits_in_changed(side: ChangeSide, pattern: str, ignore_case: bool, chosen: set[str]) -> list[FoundLine]:
     """The hits in the files that the change touches, if no commit holds them."""
-    own = sorted(chosen & {*side.changed})
+    own = sorted(chosen & side.changed.keys())
     if own and _SLOW.search(pattern):
         raise _failed("a repetition of a repetition is not searched for")
     try:
@@ -191,13 +189,9 @@ async def _hits_in_changed(side: ChangeSide, pattern: str, ignore_case: bool, ch
     hits: list[FoundLine] = []
     for path in own:
         data = await side.content(path) or b""
-        if b"\0" not in data[:_BINARY_IN]:
-            rows = enumerate(data.split(b"\n"), 1)
-            hits += [
-                FoundLine(f"/{path}", number, text=row.rstrip(b"\r"))
-                for number, row in rows
-                if form.search(text_of_bytes(row[: 4 * _LONGEST_LINE]))
-            ]
+        for number, row in enumerate(data.split(b"\n") if b"\0" not in data[:_BINARY_IN] else (), 1):
+            if form.search(text_of_bytes(row[: 4 * _LONGEST_LINE])):
+                hits.append(FoundLine(f"/{path}", number, text=row.rstrip(b"\r")))
     return hits
 
 
@@ -210,8 +204,3 @@ async def _with_context(side: ChangeSide, hits: Sequence[FoundLine], around: int
         near = {line + step for line in matching for step in range(-around, around + 1)} & {*range(1, len(rows) + 1)}
         shown += [FoundLine(path, line, line in matching, rows[line - 1].rstrip(b"\r")) for line in sorted(near)]
     return shown
-
-
-def _short(line: str) -> str:
-    line = line.removesuffix("\r")
-    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "…"

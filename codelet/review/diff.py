@@ -57,9 +57,8 @@ class FileDiff(Record, kw_only=True):
     r"""One file of a change. `old_path` is set if it was renamed or copied.
 
     Bytes of a name that are no UTF-8 are written as `\xe9`. `modes` are the old and the new one where they differ.
-    `combined` marks a merge against several parents; its hunks are not read. `unread` says why an untracked file was
-    not read. `in_known_folder` says that the folder of
-    others' code in which it lies was there before the change.
+    `unread` says why an untracked file was not read. `in_known_folder` says that the folder of others' code in which it
+    lies was there before the change.
     """
 
     path: str
@@ -67,7 +66,6 @@ class FileDiff(Record, kw_only=True):
     state: FileState = "changed"
     binary: bool = False
     submodule: bool = False
-    combined: bool = False
     unread: str = ""
     in_known_folder: bool = False
     modes: tuple[str, str] | None = None
@@ -96,35 +94,35 @@ def parse_diff(pieces: Iterable[bytes]) -> Iterator[FileDiff]:
     """The files of a diff, each as soon as the next one begins. Raises UsageError for bytes that are no diff."""
     lines = _lines(pieces)
     file: _OpenFile | None = None
-    old_name: bytes | None = None  # of a `---` line that waits for its `+++`
     odd: bytes | None = None  # the first line outside of any file: mail headers and commit messages are there
     line = next(lines, None)
     while line is not None:
         header = line.removesuffix(b"\r")
-        begun: _OpenFile | None = None
-        removed, old_name = old_name, None
         if header.startswith(b"\x1b["):
             raise UsageError("the diff is coloured; make it with --no-color")
-        if header.startswith((b"diff --git ", b"diff --cc ", b"diff --combined ")):
-            begun = _OpenFile(header)
-        elif file is not None and file.takes_hunks and (found := _HUNK.fullmatch(header)) is not None:
+        if header.startswith((b"diff --cc ", b"diff --combined ")):
+            raise UsageError("the diff is a merge's against all its parents: review its commits, or it against one")
+        if file is not None and file.named and (found := _HUNK.fullmatch(header)) is not None:
             hunk, line = _read_hunk(found, lines)
             file.hunks.append(hunk)
             continue
-        elif removed is not None and header.startswith(b"+++ "):
+        if header.startswith(b"--- "):
+            line = next(lines, None)
+            if line is None or not line.startswith(b"+++ "):
+                continue
             if file is None or not file.by_git or file.named:  # without `diff --git` these lines begin a file
-                begun = _OpenFile()
-            (begun or file or _OpenFile()).name(removed, header[4:])
-        elif header.startswith(b"--- "):
-            old_name = header[4:]
+                if file is not None:
+                    yield file.closed()
+                file = _OpenFile()
+            file.name(header[4:], line.removesuffix(b"\r")[4:])
+        elif header.startswith(b"diff --git "):
+            if file is not None:
+                yield file.closed()
+            file = _OpenFile(header)
         elif file is None:
             odd = odd or header or None
         elif not file.takes(header) and header[:1] in (b"+", b"-", b" ", b"@") and header != _SIGNATURE:
             file.overran(header)
-        if begun is not None:
-            if file is not None:
-                yield file.closed()
-            file = begun
         line = next(lines, None)
     if file is not None:
         yield file.closed()
@@ -191,37 +189,22 @@ class _OpenFile:
         self.by_git = bool(header)
         self.named = False
         self.hunks: list[Hunk] = []
-        self._combined = self.by_git and not header.startswith(b"diff --git ")
-        self._old, self._new, self._prefixed = b"", b"", True
-        if self._combined:
-            self._old = self._new = _unquoted(header.split(b" ", 2)[2])
-        elif self.by_git:
-            self._old, self._new, self._prefixed = _header_names(header.removeprefix(b"diff --git "))
+        self._old, self._new, self._prefixed = _header_names(header.removeprefix(b"diff --git "))
         self._state: FileState = "changed"
         self._modes: list[str] = []
         self._submodule = self._binary = False
 
-    @property
-    def takes_hunks(self) -> bool:
-        return self.named and not self._combined
-
-    @property
-    def _moved(self) -> bool:
-        return self._state in ("renamed", "copied")
-
     def name(self, old: bytes, new: bytes) -> None:
         """Read the names after `---` and `+++`: `diff -u` writes a tab and a time, git ends a name with a tab."""
         self.named = True
-        if self._moved:
+        if self._state in ("renamed", "copied"):
             return
         old, new = (_unquoted(side if side.startswith(b'"') else side.partition(b"\t")[0]) for side in (old, new))
         if not self.by_git:
             self._prefixed = old.startswith((b"a/", _NO_FILE)) and new.startswith((b"b/", _NO_FILE))
             if _NO_FILE in (old, new):
                 self._state = "added" if old == _NO_FILE else "removed"
-        if self._prefixed:
-            old, new = _without_prefix(old), _without_prefix(new)
-        self._old, self._new = old, new
+        self._old, self._new = (side[2:] if self._prefixed and side[1:2] == b"/" else side for side in (old, new))
 
     def overran(self, line: bytes) -> None:
         """A line of a hunk came after the last one that its header counts, or without a header: it was not read."""
@@ -253,7 +236,7 @@ class _OpenFile:
             case b"similarity" | b"dissimilarity":
                 pass
             case _:
-                return self._binary or self._combined  # the lines of a binary patch, of a combined diff
+                return self._binary  # the lines of a binary patch
         return True
 
     def closed(self) -> FileDiff:
@@ -261,11 +244,10 @@ class _OpenFile:
         rows = [row for hunk in self.hunks for row in hunk.body.split(b"\n") if row[:1] != b"\\"]
         return FileDiff(
             path=name_of_bytes(self._old if self._new == _NO_FILE else self._new or self._old),
-            old_path=name_of_bytes(self._old) if self._moved else None,
+            old_path=name_of_bytes(self._old) if self._state in ("renamed", "copied") else None,
             state=self._state,
             binary=self._binary,
             submodule=self._submodule and all(row[1:].startswith(b"Subproject commit ") for row in rows),
-            combined=self._combined,
             modes=(self._modes[0], self._modes[1]) if len(self._modes) == 2 else None,
             hunks=tuple(self.hunks),
         )
@@ -281,10 +263,6 @@ def _header_names(names: bytes) -> tuple[bytes, bytes, bool]:
     if old == new:
         return old, new, False
     return (old[2:], new[2:], True) if old[2:] == new[2:] else (b"", b"", True)
-
-
-def _without_prefix(name: bytes) -> bytes:
-    return name[2:] if name[1:2] == b"/" else name
 
 
 def _unquoted(name: bytes) -> bytes:
@@ -358,8 +336,3 @@ def hunk_heading(file: FileDiff, lines: Sequence[HunkLine], hunk: Hunk) -> str:
     section = with_codes(text_of_bytes(hunk.section)).strip()[:120]
     within = f", in {json.dumps(section, ensure_ascii=False)}" if section else ""
     return f"{json.dumps(with_codes(file.path), ensure_ascii=False)}{new}{moved}, {where}{within}"
-
-
-def has_cut_line(lines: Sequence[HunkLine]) -> bool:
-    """Return whether a line is too long to be shown whole."""
-    return any(len(line.text) > LONGEST_LINE for line in lines)

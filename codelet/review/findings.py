@@ -1,6 +1,6 @@
 r"""The report of a review as every format writes it: findings, what was set aside and why, the coverage by hunk.
 
-Then from findings to the verdict: duplicates joined, thresholds, order, exit status. All are pure functions.
+Then from findings to the verdict: duplicates joined, thresholds, order, exit status; and the report as JSON.
 
 Texts that a model wrote are clean and valid Unicode. Names of files and lines of code are verbatim, with bytes that
 are not UTF-8 written as `\xe9`: escape them on a terminal, a page or in a log.
@@ -9,13 +9,15 @@ are not UTF-8 written as `\xe9`: escape them on a terminal, a page or in a log.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 import msgspec
 
-from codelet.errors import EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_PROVIDER
+from codelet.errors import EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_PROVIDER, UsageError
 from codelet.usage import Usage
 
 REPORT_VERSION = 1
@@ -30,14 +32,7 @@ HUNK_STATES: tuple[HunkState, ...] = get_args(HunkState)
 AsideKind = Literal[
     "misplaced", "malformed", "duplicate", "refuted", "unconfirmed", "below", "surplus", "ignored", "known"
 ]
-"""The reasons why a finding is not reported on its lines.
-
-misplaced: its quote is not in the change, so it has no line; malformed: it cannot be read; duplicate: joined with
-another one; refuted: the second request said no; unconfirmed: the second request failed; below: under the least
-severity or confidence; surplus: over the number asked for; ignored: by a comment in the code; known: in the
-baseline.
-"""
-
+"""The reasons why a finding is not reported on its lines; `sentences` has them in words."""
 
 UNSETTLED: tuple[AsideKind, ...] = ("misplaced", "malformed", "unconfirmed")
 """Neither confirmed on its lines nor refuted: every format lists these."""
@@ -152,6 +147,10 @@ class Gate(ReportPart, frozen=True, kw_only=True):
     max_findings: int | None = None
     min_coverage: float = 100.0
 
+    def fails(self, finding: Finding) -> bool:
+        """Return whether a finding is at or above `fail_on`."""
+        return self.fail_on is not None and finding.weight >= weight(self.fail_on)
+
 
 class Report(ReportPart, frozen=True, kw_only=True):
     """The result of a review.
@@ -195,11 +194,21 @@ class Report(ReportPart, frozen=True, kw_only=True):
     @property
     def outcome(self) -> Literal["clean", "findings", "incomplete", "nothing"]:
         """The outcome in one word; `nothing` if there was nothing to review."""
-        if self.partial or self.error or self.lost or any(each.state in ("truncated", "failed") for each in self.hunks):
+        if self.partial or self.error or self.lost or self.unreviewed:
             return "incomplete"
         if self.findings or self.unsettled:
             return "findings"
         return "clean" if self.coverage is not None else "nothing"
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether everything that should have been reviewed was, to the end."""
+        return self.outcome != "incomplete"
+
+    @property
+    def unreviewed(self) -> list[HunkCoverage]:
+        """The hunks that should have been reviewed and were not, or not as a whole."""
+        return [hunk for hunk in self.hunks if hunk.state in ("truncated", "failed")]
 
     @property
     def coverage(self) -> float | None:
@@ -240,24 +249,22 @@ def joined(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
 
     Two are the same bug if their lines overlap and their title is the same, or their rule and all of their lines.
     """
-    kept: list[Finding] = []
-    aside: list[Finding] = []
+
+    def is_same(one: Finding, other: Finding) -> bool:
+        if (one.line, one.end_line, one.rule) == (other.line, other.end_line, other.rule):
+            return True
+        overlap = one.line <= other.end_line and other.line <= one.end_line
+        return overlap and one.title.lower().split() == other.title.lower().split()
+
     by_path: dict[str, list[Finding]] = defaultdict(list)
+    aside: list[Finding] = []
     for finding in sorted(findings, key=order):
-        twin = next((other for other in by_path[finding.path] if _is_same(finding, other)), None)
+        twin = next((other for other in by_path[finding.path] if is_same(finding, other)), None)
         if twin is None:
-            kept.append(finding)
             by_path[finding.path].append(finding)
         else:
             aside.append(duplicate(finding, twin))
-    return kept, aside
-
-
-def _is_same(one: Finding, other: Finding) -> bool:
-    if (one.line, one.end_line, one.rule) == (other.line, other.end_line, other.rule):
-        return True
-    overlap = one.line <= other.end_line and other.line <= one.end_line
-    return overlap and one.title.lower().split() == other.title.lower().split()
+    return [finding for kept in by_path.values() for finding in kept], aside
 
 
 def passing(findings: Iterable[Finding], gate: Gate) -> tuple[list[Finding], list[Finding]]:
@@ -291,19 +298,19 @@ def concluded(report: Report, ended_by: int = EXIT_DONE) -> Report:
     )
     report = report.replace(findings=tuple(findings[:most]), aside=tuple(aside))
     # Nothing confirmed or refuted those at or above `fail_on` that have no place or cannot be read.
-    placeless = sum(each.kind in ("misplaced", "malformed") and _fails(each, gate) for each in aside)
-    incomplete = _incomplete(report, placeless)
+    placeless = sum(each.kind in ("misplaced", "malformed") and gate.fails(each) for each in aside)
+    unconfirmed = report.set_aside["unconfirmed"]
+    incomplete = _incomplete(report, unconfirmed, placeless)
     status = ended_by
     if ended_by in (EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE):  # others come first in the command line's table
         if report.chunks and report.lost == report.chunks:
             status = EXIT_PROVIDER
-        elif incomplete is not None or ended_by == EXIT_INCOMPLETE:
+        elif incomplete or ended_by == EXIT_INCOMPLETE:
             status = EXIT_INCOMPLETE
         else:
-            status = EXIT_FINDINGS if any(_fails(each, gate) for each in findings) else EXIT_DONE
-    whole = ended_by == EXIT_DONE and not any(each.state in ("failed", "truncated") for each in report.hunks)
-    partial = not whole or bool(report.set_aside["unconfirmed"] or placeless)
-    return report.replace(exit=status, partial=partial, error=report.error or incomplete)
+            status = EXIT_FINDINGS if any(map(gate.fails, findings)) else EXIT_DONE
+    partial = ended_by != EXIT_DONE or bool(report.unreviewed or unconfirmed or placeless)
+    return report.replace(exit=status, partial=partial, error=report.error or incomplete or None)
 
 
 def _with_own_prints(findings: Sequence[Finding]) -> list[Finding]:
@@ -317,19 +324,46 @@ def _with_own_prints(findings: Sequence[Finding]) -> list[Finding]:
     return own
 
 
-def _fails(finding: Finding, gate: Gate) -> bool:
-    return gate.fail_on is not None and finding.weight >= weight(gate.fail_on)
-
-
-def _incomplete(report: Report, placeless: int) -> str | None:
-    """Return what the review lacks for the coverage and the findings that were asked for; None if nothing."""
+def _incomplete(report: Report, unconfirmed: int, placeless: int) -> str:
+    """Return what the review lacks for the coverage and the findings that were asked for; "" if nothing."""
     if report.coverage is not None and report.coverage < report.gate.min_coverage:
         states = report.states
         counted = sum(states.values()) - states["skipped"]
         return f"{states['reviewed']} of {counted} hunks were reviewed, {report.gate.min_coverage:g} % were asked for"
-    lacks = {
-        "could not be confirmed or refuted": report.set_aside["unconfirmed"],
-        "without a place in the change": placeless,
+    lacks = {"could not be confirmed or refuted": unconfirmed, "without a place in the change": placeless}
+    return "; ".join(f"{number} finding{'s' * (number != 1)} {lack}" for lack, number in lacks.items() if number)
+
+
+def report_as_json(report: Report) -> str:
+    """The report as a JSON object in ASCII, so that nothing in it can act on a terminal or a log.
+
+    Nothing is left out, and unknown is null; `outcome`, `states`, `coverage` and `set_aside` are counted from the rest.
+    """
+    document = msgspec.to_builtins(report, enc_hook=lambda usage: {name: getattr(usage, name) for name in Usage.fields})
+    document |= {
+        "aside": [{**each, "line": each["line"] or None} for each in document["aside"]],
+        "outcome": report.outcome,
+        "states": report.states,
+        "coverage": None if report.coverage is None else round(report.coverage, 2),
+        "set_aside": report.set_aside,
+        "duration": round(report.duration, 3),
     }
-    reasons = [f"{number} finding{'s' * (number != 1)} {lack}" for lack, number in lacks.items() if number]
-    return "; ".join(reasons) or None
+    return json.dumps(document, indent=1) + "\n"
+
+
+def read_report(path: Path) -> Report:
+    """The report in a JSON file. Raises UsageError that names it."""
+
+    def usage_of(kind: type, value: Any) -> Any:
+        return kind(**{name: number for name, number in value.items() if name in Usage.fields})
+
+    try:
+        document = json.loads(path.read_bytes())
+        if not isinstance(document, dict) or document.get("version") != REPORT_VERSION:
+            raise ValueError(f"its version is not {REPORT_VERSION}")
+        aside = [{**each, "line": each.get("line") or 0} for each in document.get("aside", ())]
+        return msgspec.convert({**document, "aside": aside}, Report, dec_hook=usage_of)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError, MemoryError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path}: is not a JSON report of a review: {error}") from None

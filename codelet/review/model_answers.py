@@ -22,8 +22,7 @@ _LONGEST, _LONGEST_SHOWN = 20_000, 1_200
 _WRAPPING = re.compile(r"\s|\ufeff|```(?:json)?|<(think)>.*?</\1>", re.DOTALL)
 _OPENING = re.compile(r"[\[{]")
 _BROKEN = re.compile(r'[\[{]\s*(?:[\[{]\s*)*"')
-_MOST_VALUES, _MOST_TRIES = 1_000, 100
-_DEEPEST = 4
+_MOST_VALUES, _MOST_TRIES, _DEEPEST = 1_000, 100, 4
 _THOUGHTS = re.compile(r"\A.*</(?:think|thinking|thought|reasoning)>", re.DOTALL | re.IGNORECASE)
 _LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 """Strings, which stay, and commas before the end of a list or an object."""
@@ -120,8 +119,8 @@ def claims_in(answer: str) -> list[Finding]:
     lists = [found for value in values if (found := _listed(value, _is_finding)) is not None]
     if _WRAPPING.sub("", answer) == "[]":
         lists = [[]]  # within other words an empty list is no answer
-    found = [_claim(entry) for entries in lists for entry in entries]
-    claims = sorted(dict.fromkeys(found), key=lambda claim: -claim.weight)
+    stated = dict.fromkeys(_claim(entry) for entries in lists for entry in entries)
+    claims = sorted(stated, key=lambda claim: -claim.weight)
     # Words in braces are no broken finding.
     if broken and (not lists or any(f'"{name}"' in broken for name in ("severity", "title", "quote"))):
         raise BadAnswer("it is not valid JSON", [*claims, _unreadable(broken)] if claims else None)
@@ -132,8 +131,8 @@ def claims_in(answer: str) -> list[Finding]:
 
 def verdicts_in(answer: str, count: int) -> dict[int, SecondLook]:
     """The verdicts on `count` findings by their number, from 1. Raises BadAnswer if one is missing."""
-    lists = (_listed(value, _is_verdict) for value in _values(answer)[0])
-    entries = [each for listed in lists for each in listed or () if _is_verdict(each)]
+    lists = [_listed(value, _is_verdict) or [] for value in _values(answer)[0]]
+    entries = [each for listed in lists for each in listed if _is_verdict(each)]
     found: dict[int, SecondLook] = {}
     for place, entry in enumerate(entries, 1):
         word, number = _plain(str(entry["holds"])), _number(entry.get("n"))
@@ -166,7 +165,10 @@ def closing_in(answer: str, count: int) -> Closing:
 
 
 def _values(answer: str) -> tuple[list[Any], str]:
-    """The outermost JSON values of an answer, without what it thought before, and the first text that is broken."""
+    """The outermost JSON values of an answer, and it from the first broken one on, "" without one.
+
+    They are those after its thoughts, if any, and commas before an end are dropped if it is broken with them.
+    """
     rest = _THOUGHTS.sub("", answer, count=1)
     values, broken = _scanned(rest)
     if broken:
@@ -175,7 +177,6 @@ def _values(answer: str) -> tuple[list[Any], str]:
 
 
 def _scanned(text: str) -> tuple[list[Any], str]:
-    """The outermost values of a text, and it from the first value on that is broken, if any."""
     values: list[Any] = []
     broken, place, tries = "", 0, 0
     while len(values) < _MOST_VALUES and tries < _MOST_TRIES and (opening := _OPENING.search(text, place)):
@@ -185,8 +186,7 @@ def _scanned(text: str) -> tuple[list[Any], str]:
             values.append(value)
         except (ValueError, RecursionError):
             tries += 1
-            if not broken and _BROKEN.match(text, place):
-                broken = text[place:]
+            broken = broken or (text[place:] if _BROKEN.match(text, place) else "")
             place += 1
     return values, broken
 
@@ -218,7 +218,7 @@ def _is_verdict(value: object) -> bool:
 def _claim(entry: object) -> Finding:
     """The finding in an entry, which has to say what is wrong and where. Nothing is known of its place yet."""
     fields = _fields(entry)
-    texts = {name: _text(value) for name, value in fields.items()}
+    texts = {name: _text(value)[:_LONGEST] for name, value in fields.items()}
     title, trigger, path, line = texts["title"], texts["trigger"], texts["path"], _number(fields["line"])
     explanation = texts["explanation"] or trigger or title
     severity = severity_in(fields["severity"]) or "high"
@@ -229,30 +229,29 @@ def _claim(entry: object) -> Finding:
     if (placed := _PLACE.fullmatch(path)) is not None:
         path, line = placed[1], line or int(placed[2][:9])
     title = title or explanation.strip().split("\n")[0]
+    # A share of 1, a percentage or a number out of ten; 1 if there is none.
+    number = re.search(r"\d+(?:\.\d+)?", str(fields["confidence"]))
+    share = float(number.group()) if number is not None else 1.0
     return Finding(
         rule=rule_name(texts["rule"] or title),
-        title=title[:_LONGEST],
-        explanation=explanation[:_LONGEST],
+        title=title,
+        explanation=explanation,
         severity=severity,
         category=rule_name(texts["category"] or "correctness"),
-        confidence=_confidence(fields["confidence"]),
+        confidence=min(share if share <= 1 else share / 10 if share <= 10 else share / 100, 1.0),
         path=path[:4_000],
         line=line or 0,
-        quote=texts["quote"][:_LONGEST],
-        replacement=texts["replacement"][:_LONGEST] if isinstance(fields["replacement"], (str, list)) else None,
+        quote=texts["quote"],
+        replacement=texts["replacement"] if isinstance(fields["replacement"], (str, list)) else None,
     )
 
 
 def _unreadable(text: str, severity: Severity = "high") -> Finding:
     shown = clean(mask(valid_unicode(text[:_LONGEST]), patterns=True))
+    title, why = f"Unreadable: {one_line(shown, 120)}", "the model's finding cannot be read"
+    explanation = shown[:_LONGEST_SHOWN]
     return Finding(
-        kind="malformed",
-        why="the model's finding cannot be read",
-        rule="other",
-        title=f"Unreadable: {one_line(shown, 120)}",
-        severity=severity,
-        path="",
-        explanation=shown[:_LONGEST_SHOWN],
+        kind="malformed", why=why, rule="other", title=title, severity=severity, path="", explanation=explanation
     )
 
 
@@ -269,13 +268,6 @@ def severity_in(value: object) -> Severity | None:
     """The severity that a word or a priority means; None for any other."""
     words = re.findall(r"[a-z]+\d?|\d+", str(value).lower())
     return next((_SEVERITY_OF[word] for word in words if word in _SEVERITY_OF), None)
-
-
-def _confidence(value: object) -> float:
-    """A share of 1, a percentage or a number out of ten; 1 if there is none."""
-    number = re.search(r"\d+(?:\.\d+)?", str(value))
-    share = float(number.group()) if number is not None else 1.0
-    return min(share if share <= 1 else share / 10 if share <= 10 else share / 100, 1.0)
 
 
 def _number(value: object) -> int | None:

@@ -1,6 +1,8 @@
-"""The contents of a request: the outline of the whole change, the same in all requests, and a chunk of its hunks.
+"""The plan of a review: which files are left out and why, and the contents of each request.
 
-Hunks are in the order of the diff, but a file and its test are together. A hunk that is larger than a chunk is split
+Names decide what is left out, if they were there before the change: a name that the change itself adds takes nothing
+out of the review. A request has the outline of the whole change, the same in all requests, and a chunk of its hunks:
+they are in the order of the diff, but a file and its test are together. A hunk that is larger than a chunk is split
 between lines. The sizes are estimates: a third of the characters, gutters included.
 """
 
@@ -10,21 +12,11 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from codelet.record import Record
-from codelet.review.diff import (
-    LONGEST_LINE,
-    FileDiff,
-    Hunk,
-    HunkLine,
-    has_cut_line,
-    hunk_heading,
-    lines_of,
-    text_of_bytes,
-)
+from codelet.review.diff import LONGEST_LINE, FileDiff, Hunk, HunkLine, hunk_heading, lines_of, text_of_bytes
 from codelet.review.findings import HunkCoverage, HunkState
-from codelet.review.left_out import REMOVED, is_new_name, why_left_out
 from codelet.system.text import with_codes
 
 CHUNK_TOKENS = 24_000
@@ -32,19 +24,103 @@ CHUNK_TOKENS = 24_000
 
 WHOLE_TOKENS = 40_000
 """The size up to which a change is one chunk unless the user sets one: halves would each show less."""
-_GUTTER = 8
-_HEADING = 80
-_CHARACTERS_PER_TOKEN = 3
+MOST_TOKENS = 1_500
+"""The largest outline."""
+_GUTTER, _HEADING, _CHARACTERS_PER_TOKEN = 8, 80, 3
 _TEST = re.compile(r"^tests?[-_]|[-_]?(?:tests?|specs?)$")
 _EVERYWHERE = frozenset(
     ("", "index", "main", "mod", "lib", "__init__", "init", "readme", "makefile", "package", "conftest")
 )
 """Names that are in many folders and say nothing of what a file is about."""
-_COMBINED = "the combined diff of a merge: review its commits, or the diff against one parent"
 _NEW_NAME = "it is large, and would be left out for a name that is new in this change: --generated reviews it"
+_REMOVED = "the file was removed"
 _COUNTS = ("old_start", "old_lines", "new_start", "new_lines", "added", "removed")
 _UNASKED = "it was not asked about"
 _LONG_LINES = f"it has lines of more than {LONGEST_LINE:,} characters; only the beginning was sent"
+
+_LOCK_FILES = frozenset(
+    ("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lockb", "poetry.lock", "uv.lock",
+     "pdm.lock", "Pipfile.lock", "Cargo.lock", "Gemfile.lock", "composer.lock", "go.sum", "flake.lock", "mix.lock",
+     "pubspec.lock", "Podfile.lock", "packages.lock.json", "deno.lock")
+)  # fmt: skip
+_GENERATED = re.compile(
+    r"(?:\.min\.(?:js|css|mjs)|\.(?:js|css|mjs)\.map|\.pb\.go|\.pb\.(?:cc|h)|_pb2(?:_grpc)?\.pyi?|\.g\.dart"
+    r"|\.freezed\.dart|\.designer\.cs|\.generated\.\w+|\.snap)$",
+    re.IGNORECASE,
+)
+_VENDORED = re.compile(r"(?:^|/)(?:vendor|node_modules|third_party|bower_components|Pods|\.yarn/(?:cache|releases))/")
+_BUILD_FILES = frozenset(("makefile", "dockerfile", "gemfile", "rakefile", "justfile", "cmakelists.txt"))
+_SOURCES = frozenset(
+    (
+        "adb ads asm awk bash c cc cjs clj cljs cmake conf cpp cr cs css cts cxx d dart el elm erl ex exs fish fs"
+        " fsx go gradle graphql groovy h hh hpp hrl hs htm html ini java jl js jsonc json5 jsx kt kts less lisp lua"
+        " m md mjs mk mm mts nim nix php pl pm pro proto ps1 py pyi r rb rkt rs s sass scala scm scss sh sol sql sv"
+        " svelte svg swift tcl tex tf toml ts tsx v vhd vhdl vue xhtml xml yaml yml zig zsh"
+    ).split()
+)
+_CONTROLS = bytes({*range(0x20)} - {*b"\t\n\f\r\x1b"})
+
+
+def why_left_out(file: FileDiff, *, generated: bool = False) -> str | None:
+    """Return why a file is not reviewed; None if it is. `generated` includes files that programs write."""
+    if file.unread:
+        return file.unread
+    if file.submodule:
+        return "a submodule: its commits are in another repository"
+    is_binary = any(looks_binary(hunk.body) for hunk in file.hunks) and not _is_program(file)
+    if is_binary or (file.binary and not file.hunks):
+        return "a binary file"
+    if file.state == "removed":
+        return _REMOVED
+    if not file.hunks:
+        if file.state in ("renamed", "copied"):
+            return f"{file.state} without a change"
+        if file.modes is not None:
+            return f"only its mode changed, from {file.modes[0]} to {file.modes[1]}"
+        return "an empty file" if file.state == "added" else "nothing in it changed"
+    return None if generated or is_new_name(file) else _why_by_name(file.path)
+
+
+def is_new_name(file: FileDiff) -> bool:
+    """Return whether a file has a name that is left out and that the change itself gives it.
+
+    Such a file is reviewed all the same, or else counts as not reviewed: a change must not take itself out.
+    """
+    if file.state not in ("added", "renamed", "copied") or _why_by_name(file.path) is None:
+        return False
+    had_such_a_name = file.old_path is not None and _why_by_name(file.old_path) is not None
+    return not had_such_a_name and not (file.in_known_folder and vendored_folder(file.path))
+
+
+def vendored_folder(path: str) -> str | None:
+    """The folder of others' code in which a path lies."""
+    found = _VENDORED.search(path)
+    return path[: found.end() - 1] if found is not None else None
+
+
+def _why_by_name(path: str) -> str | None:
+    name = path.rpartition("/")[2]
+    if name in _LOCK_FILES:
+        return "a lock file, which a program writes"
+    if _VENDORED.search(path):
+        return "vendored: it is in a folder of third-party code"
+    return "a generated file" if _GENERATED.search(name) else None
+
+
+def looks_binary(data: bytes) -> bool:
+    """Return whether bytes are no text: they hold a NUL, and one in twenty, or more, is a control character.
+
+    Few programs take a NUL; most take other control characters in a comment, whatever the name of their file.
+    """
+    return b"\0" in data and len(data) - len(data.translate(None, _CONTROLS)) > len(data) // 20
+
+
+def _is_program(file: FileDiff) -> bool:
+    """Return whether something runs or compiles the file by its name or first line, whatever characters are in it."""
+    first = file.hunks[0]
+    starts = first.new_start == 1 and re.search(rb"^[+ ](?:\xef\xbb\xbf)?#!", first.body[:100]) is not None
+    name = file.path.rpartition("/")[2].lower()
+    return starts or name in _BUILD_FILES or name.rpartition(".")[2] in _SOURCES
 
 
 class Piece(Record, kw_only=True):
@@ -62,9 +138,6 @@ class Piece(Record, kw_only=True):
     def lines(self) -> tuple[HunkLine, ...]:
         return lines_of(self.hunk)
 
-    def text(self) -> str:
-        return "\n".join([hunk_heading(self.file, self.lines, self.hunk), *(line.row for line in self.lines)])
-
 
 class DiffChunk(Record):
     """The pieces of one request; `number` counts from 1."""
@@ -74,10 +147,13 @@ class DiffChunk(Record):
 
     @property
     def tokens(self) -> int:
-        return sum(piece.tokens for piece in self.pieces)
+        return _sum(self.pieces)
 
     def text(self) -> str:
-        return "\n\n".join(piece.text() for piece in self.pieces)
+        return "\n\n".join(
+            "\n".join([hunk_heading(piece.file, piece.lines, piece.hunk), *(line.row for line in piece.lines)])
+            for piece in self.pieces
+        )
 
 
 class ReviewPlan(Record, kw_only=True):
@@ -85,10 +161,6 @@ class ReviewPlan(Record, kw_only=True):
 
     hunks: tuple[HunkCoverage, ...]
     chunks: tuple[DiffChunk, ...]
-
-    @property
-    def tokens(self) -> int:
-        return sum(chunk.tokens for chunk in self.chunks)
 
 
 def delimited(name: str, text: str) -> str:
@@ -100,53 +172,52 @@ def delimited(name: str, text: str) -> str:
 def planned(files: Sequence[FileDiff], *, most: int = CHUNK_TOKENS, generated: bool = False) -> ReviewPlan:
     """The plan for a change with chunks of at most `most` tokens; with `generated` such files are reviewed, too."""
     reasons = [why_left_out(file, generated=generated) for file in files]
-    removed = [file for file, why in zip(files, reasons, strict=True) if why == REMOVED and file.hunks]
+    sizes = [sum(map(_size, file.hunks)) for file in files]
+    removed = [size if why == _REMOVED else 0 for size, why in zip(sizes, reasons, strict=True)]
     # A change that does nothing but remove is reviewed, if it fits one request.
-    if all(reasons) and sum(map(_file_size, removed)) <= WHOLE_TOKENS:
-        reasons = [None if file in removed else why for file, why in zip(files, reasons, strict=True)]
-    total = sum(_file_size(file) for file, why in zip(files, reasons, strict=True) if why is None)
+    if all(reasons) and sum(removed) <= WHOLE_TOKENS:
+        reasons = [None if size else why for size, why in zip(removed, reasons, strict=True)]
+    total = sum(size for size, why in zip(sizes, reasons, strict=True) if why is None)
     if most == CHUNK_TOKENS and total <= WHOLE_TOKENS:
         most = WHOLE_TOKENS
     hunks: list[HunkCoverage] = []
     pieces: list[Piece] = []
-    for file, reason in zip(files, reasons, strict=True):
-        why = _COMBINED if file.combined else reason
-        if why is None and not generated and is_new_name(file) and _file_size(file) > most:
-            why = _NEW_NAME
-        state: HunkState = "failed" if why in (_COMBINED, _NEW_NAME) else "skipped"
+    for file, reason, size in zip(files, reasons, sizes, strict=True):
+        is_hidden = reason is None and not generated and size > most and is_new_name(file)
+        why = _NEW_NAME if is_hidden else reason
+        state: HunkState = "failed" if why == _NEW_NAME else "skipped"
+        entry = HunkCoverage(path=file.path, old_path=file.old_path, state=state, why=why or "")
         if why is not None and not file.hunks:
-            hunks.append(HunkCoverage(path=file.path, old_path=file.old_path, state=state, why=why))
-        for hunk in file.hunks:
-            entry = HunkCoverage(path=file.path, old_path=file.old_path, state=state, why=why or "")
-            entry = entry.replace(**{name: getattr(hunk, name) for name in _COUNTS})
-            if why is None:
-                entry = entry.replace(state="failed" if hunk.body else "truncated", why=hunk.flaw or _UNASKED)
-                if hunk.body:
-                    parts = [hunk] if _size(hunk) <= most else _parts(hunk, most)
-                    pieces += [Piece(number=len(hunks), file=file, hunk=part, tokens=_size(part)) for part in parts]
             hunks.append(entry)
+        for hunk in file.hunks:
+            own = entry.replace(**{name: getattr(hunk, name) for name in _COUNTS})
+            if why is None:
+                own = own.replace(state="failed" if hunk.body else "truncated", why=hunk.flaw or _UNASKED)
+                parts = [hunk] if not hunk.body or _size(hunk) <= most else _parts(hunk, most)
+                pieces += [
+                    Piece(number=len(hunks), file=file, hunk=part, tokens=_size(part)) for part in parts if part.body
+                ]
+            hunks.append(own)
     return ReviewPlan(hunks=tuple(hunks), chunks=tuple(_packed(pieces, most)))
 
 
 def ended(entry: HunkCoverage, pieces: Sequence[Piece]) -> HunkCoverage:
     """The entry of a hunk after an answer to all of its pieces."""
     flaw = next((piece.hunk.flaw for piece in pieces if piece.hunk.flaw), "")
-    if flaw:
-        return entry.replace(state="truncated", why=flaw)
-    # Whether a line may be too long is asked without decoding it.
-    longest = (max(map(len, piece.hunk.body.split(b"\n"))) for piece in pieces)
-    if any(n > LONGEST_LINE and has_cut_line(piece.lines) for n, piece in zip(longest, pieces, strict=True)):
-        return entry.replace(state="truncated", why=_LONG_LINES)
-    return entry.replace(state="reviewed", why="")
-
-
-def _file_size(file: FileDiff) -> int:
-    return sum(map(_size, file.hunks))
+    for piece in pieces:
+        # Whether a line may be too long is asked without decoding it.
+        if not flaw and max(map(len, piece.hunk.body.split(b"\n"))) > LONGEST_LINE:
+            flaw = _LONG_LINES if any(len(line.text) > LONGEST_LINE for line in piece.lines) else ""
+    return entry.replace(state="truncated" if flaw else "reviewed", why=flaw)
 
 
 def _size(hunk: Hunk) -> int:
     """The estimate of a hunk's rows and heading."""
     return _tokens(_HEADING + sum(min(len(line), LONGEST_LINE) + _GUTTER for line in hunk.body.split(b"\n")))
+
+
+def _tokens(length: int) -> int:
+    return -(-length // _CHARACTERS_PER_TOKEN)
 
 
 def _parts(hunk: Hunk, most: int) -> Iterator[Hunk]:
@@ -177,50 +248,44 @@ def _parts(hunk: Hunk, most: int) -> Iterator[Hunk]:
         first, size = place, _HEADING + length
 
 
-def _tokens(length: int) -> int:
-    return -(-length // _CHARACTERS_PER_TOKEN)
-
-
 def _packed(pieces: Sequence[Piece], most: int) -> Iterator[DiffChunk]:
     """The pieces in chunks as full as they get. A file and its test share one if they fit."""
-    number, size = 1, 0
-    held: list[Piece] = []
+    number, held = 1, list[Piece]()
     for group in _groups(pieces, most):
-        if held and size + sum(piece.tokens for piece in group) > most:
+        if held and _sum(held) + _sum(group) > most:
             yield DiffChunk(number, tuple(held))
-            number, size, held = number + 1, 0, []
+            number, held = number + 1, []
         held += group
-        size += sum(piece.tokens for piece in group)
     if held:
         yield DiffChunk(number, tuple(held))
 
 
+def _sum(pieces: Iterable[Piece]) -> int:
+    return sum(piece.tokens for piece in pieces)
+
+
 def _groups(pieces: Sequence[Piece], most: int) -> Iterator[list[Piece]]:
     """Yield pieces that belong in one chunk, in the diff's order: a file with its test, a file, or single pieces."""
-    by_name: dict[str, list[Piece]] = defaultdict(list)
-    for piece in pieces:
-        by_name[_subject(piece.file.path)].append(piece)
-    for group in by_name.values():
-        if sum(piece.tokens for piece in group) <= most:
+
+    def together(some: Iterable[Piece], name: Callable[[str], str]) -> Iterable[list[Piece]]:
+        groups: dict[str, list[Piece]] = defaultdict(list)
+        for piece in some:
+            groups[name(piece.file.path)].append(piece)
+        return groups.values()
+
+    for group in together(pieces, _subject):
+        if _sum(group) <= most:
             yield group
             continue
-        by_path: dict[str, list[Piece]] = defaultdict(list)
-        for piece in group:
-            by_path[piece.file.path].append(piece)
-        for own in by_path.values():
-            yield from [own] if sum(piece.tokens for piece in own) <= most else ([piece] for piece in own)
+        for own in together(group, str):
+            yield from [own] if _sum(own) <= most else ([piece] for piece in own)
 
 
 def _subject(path: str) -> str:
     """The subject of a file: the same for `src/cart.py` and `tests/test_cart.py`."""
     name = path.rpartition("/")[2].lower()
-    stem = name.partition(".")[0] if not name.startswith(".") else name
-    about = _TEST.sub("", stem)
+    about = _TEST.sub("", name if name.startswith(".") else name.partition(".")[0])
     return about if about not in _EVERYWHERE else path
-
-
-MOST_TOKENS = 1_500
-"""The largest outline."""
 
 
 def outline_of(files: Sequence[FileDiff]) -> str:
@@ -243,10 +308,13 @@ def outline_of(files: Sequence[FileDiff]) -> str:
 
 
 def _row(file: FileDiff) -> str:
+    def name(path: str) -> str:
+        return json.dumps(with_codes(path), ensure_ascii=False)
+
     added, removed = sum(hunk.added for hunk in file.hunks), sum(hunk.removed for hunk in file.hunks)
-    facts = []
+    facts = [f"+{added} -{removed}"]
     if file.state != "changed":
-        facts.append(file.state if file.old_path is None else f"{file.state} from {_name(file.old_path)}")
+        facts.append(file.state if file.old_path is None else f"{file.state} from {name(file.old_path)}")
     if file.modes is not None:
         facts.append(f"mode {file.modes[0]} to {file.modes[1]}")
     if file.submodule:
@@ -254,9 +322,4 @@ def _row(file: FileDiff) -> str:
         facts.append(f"submodule {'..'.join(ids)}")
     elif (why := why_left_out(file)) is not None and file.state != "removed" and file.modes is None:
         facts.append(f"not shown: {why}")
-    return f"{_name(file.path)} (+{added} -{removed}{''.join(f', {fact}' for fact in facts)})"
-
-
-def _name(path: str) -> str:
-    """A file's name on one row, as a JSON text."""
-    return json.dumps(with_codes(path), ensure_ascii=False)
+    return f"{name(file.path)} ({', '.join(facts)})"

@@ -24,31 +24,19 @@ import msgspec
 
 from codelet.errors import UsageError
 from codelet.review.diff import FileDiff, HunkLine, lines_of
-from codelet.review.findings import (
-    BY_CHANGED_BASELINE,
-    BY_NEW_COMMENT,
-    Finding,
-    Report,
-    Severity,
-    digest,
-    weight,
-)
+from codelet.review.findings import BY_CHANGED_BASELINE, BY_NEW_COMMENT, Finding, Report, Severity, digest, weight
 from codelet.review.rule_list import RULES
 from codelet.system.text import one_line
 
 _VERSION = 1
-_KNOWN = "it is in the baseline"
 _MOST_BYTES = 64 << 20
 _SURE_NEIGHBOURS = 2
 _SIGNS = (r"#", r"//", r"\{?/\*", r"\*", r"--", r";", r"%", r"<!--", r"\(\*", r"\{-", r"'", r'"', r"!", r"REM\b")
 _COMMENT = re.compile(rf"(?:{'|'.join(_SIGNS)}).*?codelet:\s*ignore\[([^\]\n]{{1,200}})\](.*)", re.IGNORECASE)
 _COMMENT_LINE = re.compile(rf"\s*(?:{'|'.join(_SIGNS)})", re.IGNORECASE)
 _END = re.compile(r"""\*/|-->|\*\)|-\}|\"{3}|'{3}""")
-_MOST_ABOVE = 10
-_MOST_REASON = 300
+_MOST_ABOVE, _MOST_REASON = 10, 300
 _NO_REASON = "This ignore comment gives no reason, so it does not count."
-_Paths = Mapping[str, str | None]
-"""The files of the change, each with its former path if it was renamed or copied."""
 
 
 class Repeats:
@@ -58,26 +46,24 @@ class Repeats:
         if update and baseline is None:
             raise UsageError("--update-baseline needs --baseline FILE, which it writes")
         self._sides = NewSides(files)
-        self._paths = {file.path: file.old_path for file in files}
         self._baseline = open_baseline(baseline, may_be_missing=update) if baseline is not None else None
         # The repository's root is not known, so the end of the path says whether the change may touch the file.
         places = {str(baseline.absolute()), str(baseline.resolve())} if baseline is not None else set()
-        self._is_changed = any(place.endswith(f"/{path}") for place in places for path in self._paths)
+        self._is_changed = any(place.endswith(f"/{file.path}") for place in places for file in files)
         self.target = baseline if update else None
 
     def sifted(self, findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
         """The new findings with their fingerprints, and the ignored and known ones."""
         kept, aside = without_ignored(fingerprinted(findings, self._sides), self._sides)
         if self._baseline is not None:
-            kept, known = self._baseline.new_findings(kept, self._paths)
+            kept, known = self._baseline.new_findings(kept, self._sides)
             aside += [each.replace(why=each.why + BY_CHANGED_BASELINE * self._is_changed) for each in known]
         return kept, aside
 
     def titles(self, paths: Collection[str]) -> list[str]:
         """The known findings of these files; none of a baseline that the change may have written."""
-        if self._baseline is None or self._is_changed:
-            return []
-        return [f"{each.path}: {each.title}" for each in self._baseline.entries if each.path in paths]
+        entries = () if self._baseline is None or self._is_changed else self._baseline.entries
+        return [f"{each.path}: {each.title}" for each in entries if each.path in paths]
 
     def updated(self, report: Report) -> str | None:
         """The new text of the baseline's file; None if the file stays the same."""
@@ -138,14 +124,28 @@ def _ignores(finding: Finding, sides: NewSides) -> Iterator[tuple[set[str], str,
             yield {rule.strip().lower() for rule in found[1].split(",")}, reason, number in added
 
 
-def fingerprinted(findings: Sequence[Finding], sides: NewSides) -> list[Finding]:
-    """The findings with their fingerprints."""
-    return [finding.replace(fingerprint=_fingerprint(finding, sides)) for finding in findings]
-
-
 def category_of(finding: Finding) -> str:
     """The category of a finding's rule, else the one that the model named."""
     return RULES[finding.rule].category if finding.rule in RULES else finding.category
+
+
+def fingerprinted(findings: Sequence[Finding], sides: NewSides) -> list[Finding]:
+    """The findings with their fingerprints."""
+
+    def place(lines: Mapping[int, str], number: int) -> tuple[str, str]:
+        """The line, and the nearest one before it that shows something, as far as the change shows lines in a row."""
+        before = number - 1
+        while before in lines and not lines[before].strip():
+            before -= 1
+        return _normalised(lines.get(number, "")), _normalised(lines.get(before, ""))
+
+    def fingerprint(finding: Finding) -> str:
+        lines = sides.lines(finding.path)
+        own = place(lines, finding.line)
+        earlier = sum(place(lines, number) == own for number in lines if number < finding.line)
+        return digest("codelet review 2", category_of(finding), finding.path, *own, str(earlier))
+
+    return [finding.replace(fingerprint=fingerprint(finding)) for finding in findings]
 
 
 def _normalised(text: str) -> str:
@@ -153,20 +153,8 @@ def _normalised(text: str) -> str:
     return "\n".join(" ".join(line.split()) for line in text.split("\n"))
 
 
-def _fingerprint(finding: Finding, sides: NewSides) -> str:
-    lines = sides.lines(finding.path)
-
-    def place(number: int) -> tuple[str, str]:
-        """The line, and the nearest one before it that shows something, as far as the change shows lines in a row."""
-        text, before = _normalised(lines.get(number, "")), number
-        while (before := before - 1) in lines:
-            if lines[before].strip():
-                return text, _normalised(lines[before])
-        return text, ""
-
-    own = place(finding.line)
-    earlier = sum(place(number) == own for number in lines if number < finding.line)
-    return digest("codelet review 2", category_of(finding), finding.path, *own, str(earlier))
+def _digests(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(digest(_normalised(line)) for line in lines if line.strip())
 
 
 class BaselineEntry(msgspec.Struct, kw_only=True, frozen=True):
@@ -199,19 +187,19 @@ class Baseline:
         self.entries = tuple(entries)
         self._met: dict[int, Finding] = {}
 
-    def new_findings(self, findings: Sequence[Finding], paths: _Paths) -> tuple[list[Finding], list[Finding]]:
+    def new_findings(self, findings: Sequence[Finding], sides: NewSides) -> tuple[list[Finding], list[Finding]]:
         """Split findings into new and known ones, matched with the entries, the surest pairs first."""
         pairs = [
             (likeness, -order, -index)
             for order, own in enumerate(map(entry_of, findings))
             for index, entry in enumerate(self.entries)
-            if index not in self._met and (likeness := _likeness(entry, own, paths)) is not None
+            if index not in self._met and (likeness := _likeness(entry, own, sides.files)) is not None
         ]
         known: dict[int, Finding] = {}
         for _, order, index in sorted(pairs, reverse=True):
             if -order not in known and -index not in self._met:
                 self._met[-index] = findings[-order]
-                known[-order] = findings[-order].set_aside("known", _KNOWN)
+                known[-order] = findings[-order].set_aside("known", "it is in the baseline")
         new = [finding for order, finding in enumerate(findings) if order not in known]
         return new, [known[order] for order in sorted(known)]
 
@@ -228,9 +216,9 @@ class Baseline:
         return json.dumps(msgspec.to_builtins(file), indent=1) + "\n"
 
 
-def _likeness(known: BaselineEntry, own: BaselineEntry, paths: _Paths) -> tuple[int, int] | None:
+def _likeness(known: BaselineEntry, own: BaselineEntry, files: Mapping[str, FileDiff]) -> tuple[int, int] | None:
     """Return how alike two findings are, None if they are different bugs."""
-    is_same_file = known.path in (own.path, paths.get(own.path))
+    is_same_file = known.path == own.path or (own.path in files and known.path == files[own.path].old_path)
     is_same_bug = (known.rule, known.quote) == (own.rule, own.quote)
     near = len({*own.near} & {*known.near})
     if (known.fingerprint, known.rule) == (own.fingerprint, own.rule):
@@ -238,7 +226,7 @@ def _likeness(known: BaselineEntry, own: BaselineEntry, paths: _Paths) -> tuple[
     if is_same_bug and is_same_file and (near or not (own.near and known.near)):
         return 2, near
     # The change no longer has the file that the entry names: the same lines are in another one.
-    if is_same_bug and known.path not in paths and near >= max(1, min(_SURE_NEIGHBOURS, len(known.near))):
+    if is_same_bug and known.path not in files and near >= max(1, min(_SURE_NEIGHBOURS, len(known.near))):
         return 1, near
     # A model names and quotes the same bug in other words.
     lines = len({*own.lines} & {*known.lines})
@@ -247,10 +235,6 @@ def _likeness(known: BaselineEntry, own: BaselineEntry, paths: _Paths) -> tuple[
     if is_same_file and not is_graver and known.category == own.category and lines:
         return (0, around) if around > lines or not (known.near or own.near) else None
     return None
-
-
-def _digests(lines: Iterable[str]) -> tuple[str, ...]:
-    return tuple(digest(_normalised(line)) for line in lines if line.strip())
 
 
 def entry_of(finding: Finding) -> BaselineEntry:

@@ -8,37 +8,17 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from codelet.errors import EXIT_DONE, EXIT_PROVIDER, CodeletError, LimitReached
 from codelet.loop.beside.spending import Spending
 from codelet.record import Record
-from codelet.review.findings import (
-    Finding,
-    Gate,
-    HunkCoverage,
-    Report,
-    concluded,
-    duplicate,
-    joined,
-    order,
-    passing,
-    weight,
-)
-from codelet.review.model_answers import (
-    CLOSING,
-    FINDINGS,
-    VERDICTS,
-    SecondLook,
-    claims_in,
-    closing_in,
-    verdicts_in,
-)
+from codelet.review import review_prompt as texts
+from codelet.review.findings import Finding, Gate, HunkCoverage, Report, concluded, duplicate, joined, order, passing
+from codelet.review.model_answers import CLOSING, FINDINGS, VERDICTS, SecondLook, claims_in, closing_in, verdicts_in
 from codelet.review.packing import DiffChunk, Piece, ReviewPlan, delimited, ended, outline_of
 from codelet.review.placing import placed
 from codelet.review.repeats import Repeats
-from codelet.review.review_prompt import ASK, CLOSE, COMMITS, CONFIRM, DESCRIPTION, KNOWN, NOWHERE, OUTLINE, TASK
 from codelet.review.reviewed_change import ReviewedChange
 from codelet.review.reviewer import Reviewer, Unanswered
 from codelet.review.rule_list import CATEGORIES, RULES
@@ -47,13 +27,12 @@ from codelet.system.text import clean, one_line, with_codes
 from codelet.usage import Usage
 
 _LONGEST_MESSAGES, _LONGEST_DESCRIPTION, _LONGEST_KNOWN = 2_000, 4_000, 4_000
-_LONGEST_WHY = 400
-_LONGEST_SUMMARY = 1_200
+_LONGEST_WHY, _LONGEST_SUMMARY = 400, 1_200
 _MOST_AT_ONCE = 40
-"""Findings that one request confirms, unless `max_findings` asks for fewer."""
+"""Findings that one request confirms."""
 _NOT_REVIEWED = "the review ended before this was reviewed"
 _NOT_CONFIRMED = "the review ended before this was confirmed"
-_TASK = ASK.format(categories="|".join(CATEGORIES), rules=", ".join(RULES))
+_TASK = texts.ASK.format(categories="|".join(CATEGORIES), rules=", ".join(RULES))
 
 
 class ReviewOptions(Record, kw_only=True):
@@ -101,8 +80,7 @@ class ReviewRun:
         self._open = open_reviewer
         self._model = model
         self._begun = time.monotonic()
-        self._deadline: float | None = None
-        self._reviewers: dict[int, Reviewer] = {}
+        self._reviewers: list[Reviewer] = []
         self._steps: asyncio.Queue[ReviewStep | None] = asyncio.Queue()
         self._failed: dict[int, str] = {}
         self._answered: set[int] = set()
@@ -111,9 +89,9 @@ class ReviewRun:
         self._open_findings: dict[int, list[Finding]] = {}
         self._summary = ""
         self._head = (
-            OUTLINE.format(outline=delimited("outline", outline_of(change.files)))
-            + _data(DESCRIPTION, "description", change.description, _LONGEST_DESCRIPTION)
-            + _data(COMMITS, "commits", change.messages, _LONGEST_MESSAGES)
+            texts.OUTLINE.format(outline=delimited("outline", outline_of(change.files)))
+            + _data(texts.DESCRIPTION, "description", change.description, _LONGEST_DESCRIPTION)
+            + _data(texts.COMMITS, "commits", change.messages, _LONGEST_MESSAGES)
         )
 
     async def steps(self) -> AsyncGenerator[ReviewStep, None]:
@@ -130,7 +108,7 @@ class ReviewRun:
         finally:
             work.cancel()
             await asyncio.wait([work])
-            for each in self._reviewers.values():
+            for each in self._reviewers:
                 await each.close()
 
     def report(self, error: CodeletError | None = None, stopped: tuple[int, str] | None = None) -> Report:
@@ -168,33 +146,33 @@ class ReviewRun:
         return concluded(report, status)
 
     async def _work(self) -> None:
-        limit = self._options.timeout
+        limit, is_reviewed = self._options.timeout, False
         left = None if limit is None else max(0.1, limit - self._options.elapsed)
-        self._deadline = None if left is None else time.monotonic() + left
-        is_reviewed = False
+        deadline = None if left is None else time.monotonic() + left
         try:
             async with asyncio.timeout(left) as timer:
-                await self._review_all()
+                await self._review_all(deadline)
                 is_reviewed = True
                 if self._options.verify and len(self._settled) > 1:
-                    await self._close(await self._reviewer(0))
+                    await self._close(self._reviewers[0])
         except TimeoutError:
             if not timer.expired():
                 raise
             if not is_reviewed:  # else only the paragraph is missing
                 raise LimitReached(f"the time limit of {limit:g} s is reached (--timeout)") from None
 
-    async def _review_all(self) -> None:
+    async def _review_all(self, deadline: float | None) -> None:
         """Review the chunks, up to `jobs` at a time. The first exception ends the others."""
         waiting = list(reversed(self._plan.chunks))
-        begun, done = time.monotonic(), 0
-        total = len(self._plan.chunks)
+        begun, done, total = time.monotonic(), 0, len(waiting)
         if total:
             self._report_progress("review", 0, total)
 
-        async def work(place: int) -> None:
+        async def work() -> None:
             nonlocal done
-            reviewer = await self._reviewer(place)
+            reviewer = await self._open()
+            reviewer.deadline = deadline
+            self._reviewers.append(reviewer)
             while waiting:
                 if not await self._review(reviewer, waiting.pop()):
                     waiting.clear()
@@ -203,17 +181,10 @@ class ReviewRun:
 
         try:
             async with asyncio.TaskGroup() as group:
-                for place in range(min(self._options.jobs, total)):
-                    group.create_task(work(place))
+                for _ in range(min(self._options.jobs, total)):
+                    group.create_task(work())
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
-
-    async def _reviewer(self, place: int) -> Reviewer:
-        """The session with that number, opened when it is first used."""
-        if place not in self._reviewers:
-            self._reviewers[place] = await self._open()
-            self._reviewers[place].deadline = self._deadline
-        return self._reviewers[place]
 
     def _report_progress(self, phase: str, done: int, total: int, left: float | None = None) -> None:
         findings = len(self._settled) + sum(map(len, self._open_findings.values()))
@@ -224,8 +195,8 @@ class ReviewRun:
         paths = {piece.file.path for piece in chunk.pieces}
         rules = [text for folder, text in self._change.rules if any(path.startswith(f"{folder}/") for path in paths)]
         known = "\n".join(self._options.repeats.titles(paths))
-        shown = self._head + delimited("diff", chunk.text())
-        shown += _data(KNOWN, "findings", known, _LONGEST_KNOWN) + "".join(f"\n\n{text}" for text in rules) + TASK
+        shown = self._head + delimited("diff", chunk.text()) + _data(texts.KNOWN, "findings", known, _LONGEST_KNOWN)
+        shown += "".join(f"\n\n{text}" for text in rules) + texts.TASK
         try:
             claims = await reviewer.ask(shown + _TASK, claims_in, FINDINGS)
         except Unanswered as error:
@@ -237,28 +208,37 @@ class ReviewRun:
         self._open_findings[chunk.number] = findings
         if lost:
             findings += await self._placed_again(reviewer, claims, lost)
-        self._open_findings[chunk.number] = self._sifted(findings)
-        if self._options.verify:
-            await self._confirm_all(reviewer, chunk.number, shown)
-        else:
-            self._settled += self._open_findings.pop(chunk.number)
+        kept, twins = joined(findings)
+        kept, known_ones = self._options.repeats.sifted(self._passing(kept))
+        self._aside += [*twins, *known_ones]
+        waiting = self._open_findings[chunk.number] = sorted(kept, key=order)
+        while waiting and self._options.verify:
+            await self._confirm(reviewer, waiting[:_MOST_AT_ONCE], shown)
+            del waiting[:_MOST_AT_ONCE]
+        self._settled += self._open_findings.pop(chunk.number)
         return True
+
+    def _passing(self, findings: Sequence[Finding]) -> list[Finding]:
+        """The findings over the thresholds; the others are set aside."""
+        kept, below = passing(findings, self._options.gate)
+        self._aside += below
+        return kept
 
     def _placed(self, claims: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
         """The findings with a place, and those over the thresholds that have none."""
         found = [placed(each, self._change.files) for each in claims if each.kind is None]
-        lost, below = passing([each for each in found if each.kind is not None], self._options.gate)
-        self._aside += below
+        lost = self._passing([each for each in found if each.kind is not None])
         return [each for each in found if each.kind is None], lost
 
     async def _placed_again(
         self, reviewer: Reviewer, claims: Sequence[Finding], lost: Sequence[Finding]
     ) -> list[Finding]:
         """Ask once more for quotes that are in the change. Findings without a place then are set aside."""
-        question = NOWHERE.format(findings=_listed(lost, "title", "path", "quote"))
         self._aside += lost  # until there is an answer
         try:
-            again = await reviewer.go_on(question, claims_in, FINDINGS)
+            again = await reviewer.go_on(
+                texts.NOWHERE.format(findings=_listed(lost, "title", "path", "quote")), claims_in, FINDINGS
+            )
         except Unanswered:
             return []
         findings, _ = self._placed([claim for claim in again if claim not in claims])
@@ -268,30 +248,10 @@ class ReviewRun:
                 self._aside.remove(each)
         return findings
 
-    def _sifted(self, findings: Sequence[Finding]) -> list[Finding]:
-        """The findings of a chunk to confirm: joined, over the thresholds, and not known."""
-        kept, twins = joined(findings)
-        kept, below = passing(kept, self._options.gate)
-        self._aside += [*twins, *below]
-        kept, known = self._options.repeats.sifted(kept)
-        self._aside += known
-        return sorted(kept, key=order)
-
-    async def _confirm_all(self, reviewer: Reviewer, chunk: int, shown: str) -> None:
-        """Confirm the findings of a chunk, the gravest first, until the limit is reached."""
-        waiting, before = self._open_findings[chunk], len(self._settled)
-        most = self._options.gate.max_findings or len(waiting)
-        while waiting and len(self._settled) - before < most:
-            some = waiting[: min(_MOST_AT_ONCE, 2 * most)]
-            await self._confirm(reviewer, some, shown)
-            del waiting[: len(some)]
-        self._aside += [each.set_aside("surplus", f"over the {most} findings asked for") for each in waiting]
-        del self._open_findings[chunk]
-
     async def _confirm(self, reviewer: Reviewer, findings: Sequence[Finding], shown: str) -> None:
         """Check findings again: one that holds is reported, unless it repeats a graver one or is below the gate."""
         names = ("title", "explanation", "severity", "path", "line", "quote", "removed")
-        question = shown + CONFIRM.format(findings=_listed(findings, "n", *names))
+        question = shown + texts.CONFIRM.format(findings=_listed(findings, "n", *names))
         verdicts: dict[int, SecondLook] = {}
         why = "the second look gave no verdict on it"
         try:
@@ -312,17 +272,16 @@ class ReviewRun:
             if is_twin and finding.weight <= findings[same - 1].weight:
                 self._aside.append(duplicate(finding, findings[same - 1]))
                 continue
-            severity = min(verdict.severity or finding.severity, finding.severity, key=weight)
-            kept, below = passing([finding.replace(verified=True, severity=severity)], self._options.gate)
-            self._settled += kept
-            self._aside += below
+            held = finding.replace(verified=True)
+            lower = held.replace(severity=verdict.severity or finding.severity)
+            self._settled += self._passing([min(held, lower, key=lambda each: each.weight)])
 
     async def _close(self, reviewer: Reviewer) -> None:
         """Send a last, cheap request about all findings to join duplicates, rank the rest and sum up."""
         findings = sorted(self._settled, key=order)
         self._report_progress("summary", 0, 1)
         listed = _listed(findings, "n", "title", "severity", "category", "path", "line")
-        question = self._head + TASK + CLOSE.format(findings=listed)
+        question = self._head + texts.TASK + texts.CLOSE.format(findings=listed)
         try:
             closing = await reviewer.ask(question, lambda answer: closing_in(answer, len(findings)), CLOSING)
         except (Unanswered, LimitReached):
@@ -335,25 +294,22 @@ class ReviewRun:
                 gone.add(number)
                 self._aside.append(duplicate(findings[number - 1], findings[first - 1]))
         ranks = {number: rank for rank, number in enumerate(closing.ranking, 1)}
-        self._settled = [
-            each.replace(rank=ranks.get(number, len(ranks)))
-            for number, each in enumerate(findings, 1)
-            if number not in gone
-        ]
+        left = [(number, each) for number, each in enumerate(findings, 1) if number not in gone]
+        self._settled = [each.replace(rank=ranks.get(number, len(ranks))) for number, each in left]
 
     def _hunks(self) -> tuple[HunkCoverage, ...]:
         """The state of each hunk: reviewed only after an answer to all of its pieces."""
-        pieces: dict[int, list[tuple[int, Piece]]] = defaultdict(list)
+        hunks = list(self._plan.hunks)
+        sent: dict[int, list[Piece]] = {}
+        lost: dict[int, str] = {}
         for chunk in self._plan.chunks:
             for piece in chunk.pieces:
-                pieces[piece.number].append((chunk.number, piece))
-        hunks = list(self._plan.hunks)
-        for number, parts in pieces.items():
-            lost = next((chunk for chunk, _ in parts if chunk not in self._answered), None)
-            if lost is not None:
-                hunks[number] = hunks[number].replace(state="failed", why=self._failed.get(lost, _NOT_REVIEWED))
-            else:
-                hunks[number] = ended(hunks[number], [piece for _, piece in parts])
+                sent.setdefault(piece.number, []).append(piece)
+                if chunk.number not in self._answered:
+                    lost.setdefault(piece.number, self._failed.get(chunk.number, _NOT_REVIEWED))
+        for number, pieces in sent.items():
+            one = hunks[number]
+            hunks[number] = one.replace(state="failed", why=lost[number]) if number in lost else ended(one, pieces)
         return tuple(hunks)
 
 

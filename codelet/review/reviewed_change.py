@@ -1,44 +1,51 @@
-"""The change to review: files and hunks, read from git or from a diff.
+"""The change to review: files and hunks, read from git or from a diff, and the rules of the project for it.
 
-The files on the old side are those of a commit wherever there is a repository: rules and the files that the model may
-read come from commits only.
+The change cannot set rules: REVIEW.md and the instruction files are read at the base. So is the old side of a file,
+wherever there is a repository; of the working tree only new files are opened.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import posixpath
 import stat
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
 from codelet.errors import UsageError
 from codelet.record import Record
+from codelet.review import review_prompt
 from codelet.review.commit_files import ChangeSide, CommitFiles, holds_change
 from codelet.review.diff import FileDiff, Hunk, name_of_bytes, parse_diff, unread_file
-from codelet.review.left_out import vendored_folder
-from codelet.review.review_rules import ProjectRules, rules_of
-from codelet.system.git import run_git
+from codelet.review.packing import vendored_folder
+from codelet.system.git import revisions, run_git
+from codelet.system.text import with_codes
 
 if TYPE_CHECKING:
-    from codelet.system.git.revisions import CommitPair
     from codelet.tools.tool import Tool
 
 Kind = Literal["branch", "commits", "staged", "uncommitted", "diff"]
+ProjectRules = tuple[tuple[str, str], ...]
+"""Texts for the model, each with the folder that it holds for; "." is the whole repository."""
 
 _DIFF = (
     *("--no-color", "--full-index", "--find-renames", "--unified=3", "--inter-hunk-context=10", "--no-relative"),
     *("--src-prefix=a/", "--dst-prefix=b/", "--diff-algorithm=histogram"),
-    # Attributes and a single NUL make a file binary to git, and both come with the change: `left_out` decides on it.
+    # Attributes and a single NUL make a file binary to git, and both come with the change: `packing` decides on it.
     "--text",
     # A submodule is one line, its commit: git does not look into its files.
     "--ignore-submodules=dirty",
 )
-_LARGEST = 1 << 30
+_LARGEST, _LARGEST_NEW, _MOST_NAMES = 1 << 30, 1 << 20, 16 << 20
 _PATIENCE = 600.0
 _PIECE = 1 << 20
 _MESSAGES = ("-n", "20", "--no-decorate", "--no-color", "--format=%s%n%n%b")
+_RULES = "REVIEW.md"
+_INSTRUCTIONS = ("CLAUDE.md", "AGENTS.md")
+"""The first existing one counts, as in a session."""
+_LONGEST_RULES, _MOST_RULES = 24_000, 40
 
 
 class Wanted(Record, kw_only=True):
@@ -58,10 +65,9 @@ class Wanted(Record, kw_only=True):
 class ReviewedChange(Record, kw_only=True):
     """A change and its commits. `subject` describes it.
 
-    `base` and `head` are ids of commits, or None. `whole_base` is the base of all of it if an
-    earlier review covered what came before `base`. `reads_at` is the commit whose files the model may read;
-    `holds_change` says whether they are those after the change (True), before it (False), or neither for sure (None).
-    `messages` are the commits' own words, `description` the author's.
+    `base` and `head` are ids of commits, or None; `whole_base` is the base of all of it if an earlier review covered
+    what came before `base`. `after` and `before` are the sides that the model may read; unless `is_sure`, `after` may
+    lack the change. `messages` are the commits' own words, `description` the author's.
     """
 
     subject: str
@@ -70,27 +76,17 @@ class ReviewedChange(Record, kw_only=True):
     head: str | None = None
     whole_base: str | None = None
     rules: ProjectRules = ()
-    reads_at: str | None = None
-    holds_change: bool | None = True
+    after: ChangeSide | None = None
+    before: ChangeSide | None = None
+    is_sure: bool = True
     messages: str = ""
     description: str = ""
 
-    def tools(self, folder: Path) -> tuple[Tool, ...]:
+    def tools(self) -> tuple[Tool, ...]:
         """The tools that read both sides; none without a repository."""
         from codelet.review.commit_tools import tools_for
-        from codelet.system.git.revisions import EMPTY_TREE
 
-        if self.reads_at is None:
-            return ()
-        held = ChangeSide(folder, self.reads_at, is_new=self.holds_change is not False)
-        if self.holds_change is None:
-            return tools_for(held, None, is_sure=False)
-        if self.holds_change is False:
-            return tools_for(ChangeSide(folder, self.reads_at, self.files, is_new=True), held)
-        if self.head is not None and self.base is not None:
-            before = None if self.base == EMPTY_TREE else ChangeSide(folder, self.base, is_new=False)
-            return tools_for(held, before)
-        return tools_for(held, ChangeSide(folder, self.reads_at, self.files, is_new=False))
+        return () if self.after is None else tools_for(self.after, self.before, is_sure=self.is_sure)
 
 
 async def change_from_diff(pieces: Iterable[bytes], folder: Path, name: str, base: str | None = None) -> ReviewedChange:
@@ -98,54 +94,46 @@ async def change_from_diff(pieces: Iterable[bytes], folder: Path, name: str, bas
 
     Raises UsageError for what is no diff, for an empty one, and for a name without a commit.
     """
-    from codelet.system.git.revisions import pair_of
-
     files = tuple(parse_diff(pieces))
     head = await _head(folder)
     if not files:
         raise UsageError(f"the diff {name} is empty: what made it has failed, or there is no change")
-    rules_at = (await pair_of(folder, base)).head if base is not None else None
-    return ReviewedChange(
-        subject=f"the diff {name}",
-        files=files,
-        base=rules_at or head,
-        rules=await _rules(folder, rules_at, files),
-        reads_at=head,
-        holds_change=await holds_change(folder, head, files) if head is not None else None,
+    rules_at = (await revisions.pair_of(folder, base)).head if base is not None else None
+    change = ReviewedChange(
+        subject=f"the diff {name}", files=files, base=rules_at or head, rules=await _rules(folder, rules_at, files)
     )
+    if head is None:
+        return change
+    holds, held = await holds_change(folder, head, files), ChangeSide(folder, head)
+    if holds is None:
+        return change.replace(after=held, is_sure=False)
+    if holds:
+        return change.replace(after=held, before=ChangeSide(folder, head, files, is_new=False))
+    return change.replace(after=ChangeSide(folder, head, files), before=held)
 
 
 async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
     """The change between commits, or in the working tree. Raises UsageError for unknown names."""
-    from codelet.system.git.revisions import (
-        EMPTY_TREE,
-        check_repository,
-        default_base,
-        pair_of,
-        short_name,
-        since_branch,
-    )
-
-    await check_repository(folder)
+    await revisions.check_repository(folder)
     if wanted.kind in ("staged", "uncommitted"):
         return await _of_work_tree(wanted, folder)
     if wanted.kind == "branch":
-        branch = await default_base(folder) if wanted.name is None else wanted.name
-        pair = await since_branch(folder, branch)
-        subject = f"HEAD since {branch if wanted.name is not None else short_name(branch)}"
+        branch = await revisions.default_base(folder) if wanted.name is None else wanted.name
+        pair = await revisions.since_branch(folder, branch)
+        subject = f"HEAD since {branch if wanted.name is not None else revisions.short_name(branch)}"
     else:
-        pair = await pair_of(folder, wanted.name or "HEAD")
+        pair = await revisions.pair_of(folder, wanted.name or "HEAD")
         subject = f"the commits {wanted.name}" if ".." in (wanted.name or "") else f"the commit {wanted.name}"
-    rules_at = None if pair.base == EMPTY_TREE else pair.base
+    rules_at = None if pair.base == revisions.EMPTY_TREE else pair.base
     files = await _files(folder, wanted.paths, pair.base, pair.head)
     start = pair.base
-    if wanted.since is not None and (start := await _since(folder, wanted.since, pair)) != pair.base:
-        own = {file.path for file in files}  # files that only the base changed are not part of it
-        files = tuple(file for file in await _files(folder, wanted.paths, start, pair.head) if file.path in own)
     if wanted.since is not None:
+        if (start := await _since(folder, wanted.since, pair)) != pair.base:
+            own = {file.path for file in files}  # files that only the base changed are not part of it
+            files = tuple(file for file in await _files(folder, wanted.paths, start, pair.head) if file.path in own)
         subject += f", since {wanted.since}" if start != pair.base else f", all of it: {wanted.since} is not in it"
-    revisions = pair.head if start == EMPTY_TREE else f"{start}..{pair.head}"
-    log = await run_git(folder, "log", *_MESSAGES, revisions, "--", limit=1 << 16)
+    commits = pair.head if start == revisions.EMPTY_TREE else f"{start}..{pair.head}"
+    log = await run_git(folder, "log", *_MESSAGES, commits, "--", limit=1 << 16)
     return ReviewedChange(
         subject=subject,
         files=await _with_known_folders(folder, files, rules_at),
@@ -153,27 +141,22 @@ async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
         head=pair.head,
         whole_base=pair.base if start != pair.base else None,
         rules=await _rules(folder, rules_at, files),
-        reads_at=pair.head,
+        after=ChangeSide(folder, pair.head),
+        before=None if start == revisions.EMPTY_TREE else ChangeSide(folder, start),
         messages=log.stdout.decode("utf-8", "replace").strip() if log is not None and log.exit_code == 0 else "",
     )
 
 
-async def _rules(folder: Path, commit: str | None, files: Iterable[FileDiff]) -> ProjectRules:
-    return () if commit is None else await rules_of(CommitFiles(folder, commit), [file.path for file in files])
-
-
-async def _since(folder: Path, name: str, pair: CommitPair) -> str:
+async def _since(folder: Path, name: str, pair: revisions.CommitPair) -> str:
     """The id of a commit that was reviewed last, if it is between the two; else the first of them.
 
     If the base of that review is named, it has to be before this one's: what was in it was not reviewed.
     """
     earlier, _, last = name.rpartition("..")
-    ids = []
-    for each in (last, *([earlier] if earlier else [])):
-        answer = await run_git(folder, "rev-parse", "--verify", "--quiet", f"{each}^{{commit}}")
-        if each.startswith("-") or answer is None or answer.exit_code != 0:
-            return pair.base
-        ids.append(answer.stdout.decode("ascii", "replace").strip())
+    try:
+        ids = [(await revisions.pair_of(folder, each)).head for each in (last, earlier) if each or each is last]
+    except UsageError:
+        return pair.base
     for one, other in ((ids[0], pair.head), (pair.base, ids[0]), *((each, pair.base) for each in ids[1:])):
         within = await run_git(folder, "merge-base", "--is-ancestor", one, other)
         if within is None or within.exit_code != 0:
@@ -190,11 +173,12 @@ async def _of_work_tree(wanted: Wanted, folder: Path) -> ReviewedChange:
     else:
         if head is None:
             raise UsageError("there is no commit yet to compare with; --staged reviews what is staged")
-        files = await _files(folder, wanted.paths, head)
-        files += await new_files(folder, wanted.paths)
+        files = await _files(folder, wanted.paths, head) + await new_files(folder, wanted.paths)
         subject = "what is not committed"
-    rules = await _rules(folder, head, files)
-    return ReviewedChange(subject=subject, files=files, base=head, rules=rules, reads_at=head, holds_change=False)
+    change = ReviewedChange(subject=subject, files=files, base=head, rules=await _rules(folder, head, files))
+    if head is None:
+        return change
+    return change.replace(after=ChangeSide(folder, head, files), before=ChangeSide(folder, head))
 
 
 async def _head(folder: Path) -> str | None:
@@ -232,18 +216,13 @@ async def _with_known_folders(folder: Path, files: tuple[FileDiff, ...], base: s
     return tuple(file.replace(in_known_folder=vendored_folder(file.path) in known) for file in files)
 
 
-_LARGEST_NEW = 1 << 20
-_MOST_NAMES = 16 << 20
-
-
 async def new_files(folder: Path, paths: tuple[str, ...]) -> tuple[FileDiff, ...]:
     """The files below `folder`'s repository that are neither known to git nor ignored, each as an added file.
 
     Raises UsageError if git cannot list them all.
     """
-    listed = await run_git(
-        folder, "ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", *paths, limit=_MOST_NAMES
-    )
+    listing = ("--others", "--exclude-standard", "--full-name", "-z", "--")
+    listed = await run_git(folder, "ls-files", *listing, *paths, limit=_MOST_NAMES)
     top = await run_git(folder, "rev-parse", "--show-toplevel")
     if listed is None or top is None or listed.exit_code or top.exit_code or not listed.complete:
         raise UsageError("git did not list the files that it does not know yet")
@@ -273,7 +252,45 @@ def _added(root: bytes, name: bytes) -> FileDiff:
     if not data:
         return file
     lines = data.removesuffix(b"\n").split(b"\n")
-    body = b"\n".join(b"+" + line for line in lines)
-    if not data.endswith(b"\n"):
-        body += b"\n\\ No newline at end of file"
+    body = b"\n".join(b"+" + line for line in lines) + b"\n\\ No newline at end of file" * (not data.endswith(b"\n"))
     return file.replace(hunks=(Hunk(new_start=1, new_lines=len(lines), body=body, added=len(lines)),))
+
+
+async def _rules(folder: Path, at: str | None, files: Iterable[FileDiff]) -> ProjectRules:
+    """The rules of a commit for changed files: those of the repository and of the folders that the files are in."""
+    if at is None:
+        return ()
+    commit = CommitFiles(folder, at)
+    names = await commit.names()
+    folders = {parent.as_posix() for file in files for parent in PurePosixPath(file.path).parents} - {"."}
+    found: list[tuple[str, str]] = []
+    for place in (".", *sorted(folders)):
+        paths = [posixpath.normpath(f"{place}/{name}") for name in (*_INSTRUCTIONS, _RULES)]
+        there = [path for path in paths if path in names]
+        for path in there[:1] + [path for path in there[1:] if path.endswith(_RULES)]:
+            text = (await commit.blob(path) or b"").decode("utf-8", "replace").removeprefix("\ufeff")
+            where = "" if place == "." else f", for files below {place}/"
+            if text.strip():
+                found.append((place, _rules_text(f"{path} at the base of the change{where}", text)))
+    return tuple(found[:_MOST_RULES])
+
+
+def system_prompt(rules: ProjectRules, rules_file: Path | None) -> str:
+    """The system prompt: the same bytes in every request of a review. Raises UsageError for an unreadable file."""
+    texts = [text for folder, text in rules if folder == "."]
+    if rules_file is not None:
+        try:
+            texts.append(_rules_text("the user", rules_file.read_text(encoding="utf-8")))
+        except OSError as error:
+            raise UsageError(f"--rules {rules_file}: {error.strerror}") from None
+        except ValueError:
+            raise UsageError(f"--rules {rules_file}: is not UTF-8 text") from None
+    return "\n\n".join([review_prompt.SYSTEM, *texts])
+
+
+def _rules_text(source: str, text: str) -> str:
+    """One set of rules for the prompt. Invisible letters are written as codes: hidden text must not give orders."""
+    text = with_codes(text).strip()
+    if len(text) > _LONGEST_RULES:
+        text = f"{text[:_LONGEST_RULES]}\n{review_prompt.RULES_CUT}"
+    return review_prompt.RULES.format(source=source, text=text)

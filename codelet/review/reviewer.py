@@ -21,8 +21,7 @@ from codelet.loop.session import Session
 from codelet.providers.content.inline_reasoning import split_reasoning
 from codelet.review.model_answers import BadAnswer
 from codelet.review.review_prompt import AGAIN, LAST_STEP, TASK
-from codelet.review.review_rules import system_prompt
-from codelet.review.reviewed_change import ReviewedChange
+from codelet.review.reviewed_change import ReviewedChange, system_prompt
 
 if TYPE_CHECKING:
     from codelet.providers.protocol import Provider
@@ -175,17 +174,15 @@ class ReviewSessions:
 
     async def open(self) -> Reviewer:
         """Open one more session. Raises UsageError if the rules or the model are not available."""
-        folder, change = self._session.workspace, self._change
-        tools = change.tools(folder)
         session = open_beside(
             self._session,
             self._provider(),
             tools=(),
-            system=system_prompt(change.rules, None),
+            system=system_prompt(self._change.rules, None),
             mode="read-only",
             most_steps=MOST_STEPS,
             bare=True,
             compaction=CompactionOptions(automatic=False),  # what is reviewed is sent whole, or said not to be
-            extensions=[Borrowed(tools, subsession_guards(self._session.extensions))],
+            extensions=[Borrowed(self._change.tools(), subsession_guards(self._session.extensions))],
         )
         return Reviewer(session, self.spending)

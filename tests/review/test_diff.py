@@ -189,17 +189,20 @@ def test_a_mail_of_format_patch_is_whole(tmp_path: Path) -> None:
     assert not file.hunks[0].flaw
 
 
-def test_a_merge_shown_against_both_parents_is_marked() -> None:
-    data = b"diff --cc a.py\nindex 1,2..3\n--- a/a.py\n+++ b/a.py\n@@@ -1,2 -1,2 +1,3 @@@\n  x\n++y\n"
-    (file,) = parsed(data)
-    assert file.combined
-    assert file.path == "a.py"
-    assert not file.hunks
+MERGE = b"diff --cc a.py\nindex 1,2..3\n--- a/a.py\n+++ b/a.py\n@@@ -1,2 -1,2 +1,3 @@@\n  x\n++y\n"
 
 
-@pytest.mark.parametrize("data", [b"hello\n", b"\x1b[1mdiff --git a/x b/x\x1b[m\n", b"{}"])
-def test_what_is_no_diff_is_an_error(data: bytes) -> None:
-    with pytest.raises(UsageError):
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"hello\n", "no diff"),
+        (b"\x1b[1mdiff --git a/x b/x\x1b[m\n", "coloured"),
+        (b"{}", "no diff"),
+        (MERGE, "all its parents"),
+    ],
+)
+def test_what_is_no_diff_is_an_error(data: bytes, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
         parsed(data)
 
 

@@ -1,6 +1,42 @@
-"""The report's own arithmetic: coverage, counts, order."""
+"""The report's own arithmetic: coverage, counts, order. Written as JSON and read back it is the same report."""
 
-from codelet.review.findings import Finding, HunkCoverage, Report, Severity, order
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from codelet.errors import UsageError
+from codelet.review.findings import (
+    Finding,
+    Gate,
+    HunkCoverage,
+    Report,
+    Severity,
+    order,
+    read_report,
+    report_as_json,
+)
+from codelet.usage import Usage
+
+FULL = Report(
+    subject="the commits a..b\u202e",
+    base="1" * 40,
+    findings=(
+        Finding(
+            rule="r", title="t", explanation="e", severity="low", category="c", confidence=0.25, path="ü\n.py", line=3,
+            end_line=4, quote="a\nb", before=("x",), after=("y", "z"), replacement="c", verified=True,
+        ),
+    ),
+    aside=(Finding(kind="refuted", why="w", rule="r", title="t", severity="info", path="p"),),
+    hunks=(HunkCoverage(path="p", state="skipped", why="binary"),),
+    gate=Gate(fail_on=None, max_findings=3),
+    usage=Usage(total_input=5, output=2),
+    cost=0.5,
+    duration=1.5,
+    exit=5,
+)  # fmt: skip
 
 
 def finding(title: str, severity: Severity = "high", confidence: float = 0.9, line: int = 1) -> Finding:
@@ -35,3 +71,30 @@ def test_what_is_set_aside_is_counted_by_kind() -> None:
     counted = Report(subject="x", aside=(one, one)).set_aside
     assert counted["refuted"] == 2
     assert counted["duplicate"] == 0
+
+
+def read_back(folder: Path, text: str) -> Report:
+    (folder / "some file").write_text(text)
+    return read_report(folder / "some file")
+
+
+@pytest.mark.parametrize("report", [FULL, Report(subject="nothing", cost=None)])
+def test_there_and_back(tmp_path: Path, report: Report) -> None:
+    text = report_as_json(report)
+    assert text.isascii()
+    assert read_back(tmp_path, text) == report
+
+
+@pytest.mark.parametrize(
+    "document",
+    ["3", "{}", "{", '{"version": 2}', '{"version": 1}', '{"version": 1, "subject": "s", "hunks": [1]}', "[" * 99_999],
+)
+def test_what_is_none_is_an_error_that_names_the_file(tmp_path: Path, document: str) -> None:
+    with pytest.raises(UsageError, match="some file: "):
+        read_back(tmp_path, document)
+
+
+def test_names_of_a_newer_version_are_passed_over(tmp_path: Path) -> None:
+    document = json.loads(report_as_json(FULL)) | {"later": 1}
+    document["findings"][0]["later"] = 2
+    assert read_back(tmp_path, json.dumps(document)) == FULL

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from codelet.context.tokens.exact import count_tokens
 from codelet.review.diff import FileDiff, FileState, Hunk, parse_diff
-from codelet.review.left_out import looks_binary, why_left_out
-from codelet.review.packing import ended, planned
+from codelet.review.packing import ended, looks_binary, planned, why_left_out
 from tests.support.amount import amount
 from tests.support.diffs import large_diff
 from tests.support.program import ROOT
@@ -90,11 +89,6 @@ def test_what_is_left_out_says_why(one: FileDiff, why: str) -> None:
 
 def test_generated_files_are_reviewed_where_that_is_asked_for() -> None:
     assert len(planned([file("yarn.lock", b"+x")], generated=True).chunks) == 1
-
-
-def test_a_merge_against_several_parents_is_not_passed_over() -> None:
-    plan = planned([FileDiff(path="a.py", combined=True)])
-    assert [entry.state for entry in plan.hunks] == ["failed"]
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,6 @@ def planted(sides: NewSides, path: str, quote: str, number: int = 0, rule: str =
     )
 
 
-def former_paths(sides: NewSides) -> dict[str, str | None]:
-    return {path: file.old_path for path, file in sides.files.items()}
-
-
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
     return repo.plain(tmp_path / "work", {"shop.py": BEFORE, "README.md": "# Shop\n"})
@@ -68,7 +64,7 @@ def baseline_of(findings: list[Finding], sides: NewSides) -> Baseline:
 def new_ones(baseline: Baseline, findings: list[Finding], sides: NewSides) -> list[int]:
     """The lines of the findings that are reported as new."""
     run = Baseline(baseline.entries)  # an entry is one finding of a run
-    kept, _ = run.new_findings(fingerprinted(findings, sides), former_paths(sides))
+    kept, _ = run.new_findings(fingerprinted(findings, sides), sides)
     return [each.line for each in kept]
 
 
@@ -79,7 +75,7 @@ def test_nothing_is_new_when_lines_moved(work: Path) -> None:
     again = planted(moved, "shop.py", "eval")
     assert again.line == 8
     assert new_ones(baseline, [again], moved) == []
-    kept, aside = baseline.new_findings(fingerprinted([again], moved), former_paths(moved))
+    kept, aside = baseline.new_findings(fingerprinted([again], moved), moved)
     assert (kept, [(each.kind, each.line) for each in aside]) == ([], [("known", 8)])
 
 
@@ -173,7 +169,7 @@ def test_an_update_keeps_what_is_there_and_drops_what_went(work: Path) -> None:
     repo.commit(work, {"shop.py": faults.replace("    exec(order)\n", "    compile(order)\n")})
     later = sides_of(work, head)
     compiled = fingerprinted([planted(later, "shop.py", "compile")], later)
-    kept, _ = baseline.new_findings(compiled, former_paths(later))
+    kept, _ = baseline.new_findings(compiled, later)
     updated = baseline.updated(kept, later)
     assert sorted((entry.path, entry.rule) for entry in updated.entries) == [
         ("other.py", "code-injection"),

@@ -30,7 +30,7 @@ from codelet.review.packing import CHUNK_TOKENS, ReviewPlan, planned
 from codelet.review.repeats import Repeats
 from codelet.review.review_prompt import ASK, TASK
 from codelet.review.review_run import ReviewOptions, ReviewRun
-from codelet.review.reviewed_change import ReviewedChange, change_from_diff, change_from_git
+from codelet.review.reviewed_change import ReviewedChange, change_from_diff, change_from_git, system_prompt
 from codelet.review.reviewer import MOST_STEPS, Reviewer
 from codelet.settings import SETTINGS, Settings, current_folder
 from codelet.system.text import one_line
@@ -107,10 +107,8 @@ class _Review:
         options = self._options
         plan = planned(change.files, most=options.chunk_tokens or self._chunk_tokens(), generated=options.generated)
         rules = Path(options.rules) if options.rules is not None else None
-        from codelet.review.review_rules import system_prompt
-
         self._system = system_prompt(change.rules, rules)
-        self._tools = change.tools(folder)
+        self._tools = change.tools()
         if options.dry_run:
             return self._dry_run(change, plan)
         baseline = Path(options.baseline) if options.baseline is not None else None
@@ -218,7 +216,7 @@ class _Review:
             fate = f"chunk {chunks[number]}" if number in chunks else one_line(f"{hunk.state}: {hunk.why}", 200)
             lines.append(f"{hunk_place(hunk)} (+{hunk.added} -{hunk.removed}): {fate}")
         fixed = estimate_text(self._system + ASK) + sum(estimate_text(str(tool.schema())) for tool in self._tools)
-        tokens = plan.tokens + fixed * len(plan.chunks)
+        tokens = sum(chunk.tokens for chunk in plan.chunks) + fixed * len(plan.chunks)
         lines.append(f"{plural(len(plan.chunks), 'request')}, about {tokens:,} tokens in")
         print_report("\n".join([*lines, ""]), "text")
         return EXIT_DONE

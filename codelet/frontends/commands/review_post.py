@@ -13,12 +13,10 @@ from pathlib import Path
 
 from codelet.errors import EXIT_DONE, UsageError
 from codelet.frontends.streams import say
-from codelet.review.findings import Report
+from codelet.review.findings import Report, read_report
 from codelet.review.posting.comments import reviewed_range
-from codelet.review.posting.forges import CommentPlace, GitHubRequest, GitLabRequest, PostedRequest
-from codelet.review.posting.post import Posting
-from codelet.review.posting.service_api import ServiceApi, ServiceRefusal
-from codelet.review.report_json import read_report
+from codelet.review.posting.forges import CommentPlace, GitHubRequest, GitLabRequest, PostedRequest, Posting
+from codelet.review.posting.service_api import ServiceApi, ServiceRefusal, patiently
 
 _SECONDS = 600.0
 _NAMES: dict[CommentPlace, str] = {
@@ -36,15 +34,15 @@ def run_post(options: argparse.Namespace, timeout: float | None) -> int:
         if options.last_reviewed:
             if options.what[1:]:
                 raise UsageError("--last-reviewed takes no report: codelet review post --last-reviewed")
-            request = _request(service, options.request, (), os.environ, deadline)
-            request.read()
+            request = _request(service, options.request, (), os.environ)
+            patiently(request.read, deadline)
             print(reviewed_range(request.summary.text if request.summary is not None else "") or "")
             return EXIT_DONE
         if len(options.what) != 2:
             raise UsageError("post takes one JSON report: codelet review post FILE")
         report = read_report(Path(options.what[1]))
-        posting = Posting(_request(service, options.request, report, os.environ, deadline), report)
-        posting.run()
+        posting = Posting(_request(service, options.request, report, os.environ), report)
+        patiently(posting.run, deadline)
     except ServiceRefusal as refusal:
         hint = {401: "check the token", 403: "the token may not do this", 404: "check number, project and token"}
         raise UsageError(f"{service}: {refusal}; {hint.get(refusal.status, 'nothing more is posted')}") from None
@@ -56,7 +54,7 @@ def _say_done(posting: Posting, service: str) -> None:
     places = Counter(posting.places.values())
     parts = [f"{sum(places.values()) - places['nowhere']} new"]
     parts += [f"{places[place]} {words}" for place, words in _NAMES.items() if places[place]]
-    parts.append(f"{posting.present} there before")
+    parts.append(f"{len(posting.present or ())} there before")
     parts.append(f"{len(posting.resolved)} resolved, {len(posting.reopened)} reopened")
     print(f"{service}: {', '.join(parts)}")
     if posting.in_summary:
@@ -76,7 +74,7 @@ def _service(options: argparse.Namespace, environment: Mapping[str, str]) -> str
 
 
 def _request(
-    service: str, number: int | None, report: Report | tuple[()], environment: Mapping[str, str], deadline: float
+    service: str, number: int | None, report: Report | tuple[()], environment: Mapping[str, str]
 ) -> PostedRequest:
     """The request to post to. Raises UsageError if the environment does not name it."""
     if service == "GitHub":
@@ -92,7 +90,7 @@ def _request(
         if re.fullmatch(r"[\w.-]+/[\w.-]+", repository) is None:
             raise UsageError(f"GITHUB_REPOSITORY is {repository!r}: it must be OWNER/NAME")
         found = number or _pull_request(environment)
-        apis = [ServiceApi(address, headers, deadline) for address in (base, graphql)]
+        apis = [ServiceApi(address, headers) for address in (base, graphql)]
         return GitHubRequest(apis[0], apis[1], repository, found)
     token = _needed(environment, "GITLAB_TOKEN")
     base = environment.get("CI_API_V4_URL") or "https://gitlab.com/api/v4"
@@ -101,7 +99,7 @@ def _request(
         raise UsageError("which merge request? Add --request N, or set CI_MERGE_REQUEST_IID.")
     hunks = report.hunks if isinstance(report, Report) else ()
     old_paths = {hunk.path: hunk.old_path for hunk in hunks if hunk.old_path is not None}
-    api = ServiceApi(base, {"PRIVATE-TOKEN": token}, deadline)
+    api = ServiceApi(base, {"PRIVATE-TOKEN": token})
     return GitLabRequest(api, _needed(environment, "CI_PROJECT_ID"), number or int(iid), old_paths)
 
 

@@ -17,7 +17,7 @@ from codelet.system.git.hardening import find_repository
 
 FORMATS = {
     "text": "codelet.review.formats.text_report:report_as_text",
-    "json": "codelet.review.report_json:report_as_json",
+    "json": "codelet.review.findings:report_as_json",
     "markdown": "codelet.review.formats.markdown_report:markdown_report",
     "sarif": "codelet.review.formats.sarif:sarif",
     "gitlab": "codelet.review.formats.issue_lists:code_quality",

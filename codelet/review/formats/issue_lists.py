@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from codelet.review.findings import Gate, HunkCoverage, Report, Severity, weight
+from codelet.review.findings import Report, Severity, weight
 from codelet.review.formats import sentences
-from codelet.review.formats.sentences import Notice, notices
+from codelet.review.formats.sentences import notices
 from codelet.system.text import with_codes
 
 _WORDS: dict[Severity, tuple[str, str, str]] = {
@@ -33,10 +32,9 @@ def github_annotations(report: Report) -> str:
 
     Nothing but the commands is written: no text of a model or of a file begins a line.
     """
-    outcome = [sentences.incomplete_sentence(report), sentences.result_sentence(report)]
-    outcome += [sentences.coverage_sentence(report), sentences.aside_sentence(report)]
+    outcome = [sentences.incomplete_sentence(report), sentences.outcome_sentences(report)]
     outcome += [f"Commit {report.head[:12]}."] if report.head else []
-    kind = "notice" if sentences.is_whole(report) else "error"
+    kind = "notice" if report.is_whole else "error"
     lines = [_command(kind, " ".join(filter(None, outcome)), {"title": "codelet review"})]
     for each in notices(report):
         if each.kind in ("run", "nothing"):
@@ -80,34 +78,45 @@ def code_quality(report: Report) -> str:
 def rdjson(report: Report) -> str:
     """The report for `reviewdog -f=rdjson`."""
     source = {"name": "codelet"}
-    diagnostics = [_diagnostic(each, each.path or sentences.some_file(report)) for each in notices(report)]
+    diagnostics = []
+    for each in notices(report):
+        location: dict[str, Any] = {"path": each.path or sentences.some_file(report)}
+        diagnostic: dict[str, Any] = {
+            "message": each.text,
+            "location": location,
+            "severity": _WORDS[each.severity][2],
+            "source": source,
+            "code": {"value": each.rule},
+        }
+        if each.line is not None:
+            # Whole lines: without columns the end belongs to the range.
+            location["range"] = {"start": {"line": each.line}, "end": {"line": each.end_line or each.line}}
+            if each.finding is not None and each.finding.replacement is not None:
+                diagnostic["suggestions"] = [{"range": location["range"], "text": each.finding.replacement}]
+        diagnostics.append(diagnostic)
     return json.dumps({"source": source, "diagnostics": diagnostics}, indent=2) + "\n"
 
 
-def _diagnostic(notice: Notice, path: str) -> dict[str, Any]:
-    location: dict[str, Any] = {"path": path}
-    diagnostic: dict[str, Any] = {
-        "message": notice.text,
-        "location": location,
-        "severity": _WORDS[notice.severity][2],
-        "source": {"name": "codelet"},
-        "code": {"value": notice.rule},
-    }
-    if notice.line is not None:
-        # Whole lines: without columns the end belongs to the range.
-        location["range"] = {"start": {"line": notice.line}, "end": {"line": notice.end_line or notice.line}}
-        if notice.finding is not None and notice.finding.replacement is not None:
-            diagnostic["suggestions"] = [{"range": location["range"], "text": notice.finding.replacement}]
-    return diagnostic
-
-
 def junit(report: Report) -> str:
-    """The report as JUnit XML: a test case for each file and for each notice.
+    """The report as JUnit XML: a test case for each hunk that was reviewed or skipped, and for each notice.
 
     A finding at or above `--fail-on` is a failure, one below it passes with its text as output; a hunk that was not
-    reviewed is an error. Skipped, ignored and known ones are skipped.
+    reviewed is an error. Ignored and known ones are skipped.
     """
-    cases = [*_file_cases(report), *(_notice_case(each, report.gate) for each in sentences.notices(report))]
+    cases = []
+    for hunk in report.hunks:
+        if hunk.state in ("reviewed", "skipped"):
+            tag = "skipped" if hunk.state == "skipped" else ""
+            cases.append(_case(f"{sentences.hunk_place(hunk)} {hunk.state}", hunk.path, tag, hunk.why, hunk.state))
+    for each in notices(report):
+        is_grave = report.gate.fail_on is not None and weight(each.severity) >= weight(report.gate.fail_on)
+        tag = {"finding": "failure" if is_grave else "system-out", "nothing": "skipped"}.get(each.kind, "")
+        if not tag:  # an error if it makes the review incomplete
+            tag = "error" if is_grave or each.kind in ("unconfirmed", "unreviewed", "run") else "system-out"
+        path = each.path or "codelet.review"
+        where = sentences.place(path, each.line, each.end_line)
+        kind = each.severity if each.kind == "finding" else each.kind
+        cases.append(_case(f"{where} {each.rule}", path, tag, f"{where}\n{each.text}", kind, each.title))
     for aside in report.aside:
         if aside.kind in ("ignored", "known"):
             name = f"{sentences.finding_place(aside)} {aside.rule} ({aside.kind})"
@@ -116,57 +125,17 @@ def junit(report: Report) -> str:
     totals = {"tests": str(len(cases)), "failures": str(counts["failure"]), "errors": str(counts["error"])}
     facts = {"name": "codelet review", "time": f"{report.duration:.3f}", **totals}
     root = Element("testsuites", facts)
-    suite = SubElement(root, "testsuite", {**facts, "skipped": str(counts["skipped"])})
-    properties = SubElement(suite, "properties")
-    for name, value in {
-        "subject": report.subject,
-        "outcome": report.outcome,
-        "result": sentences.result_sentence(report),
-        "coverage": sentences.coverage_sentence(report),
-        "complete": "yes" if sentences.is_whole(report) else "no",
-        "exit": str(report.exit),
-    }.items():
-        SubElement(properties, "property", {"name": name, "value": _xml(value)})
-    suite.extend(cases)
+    SubElement(root, "testsuite", {**facts, "skipped": str(counts["skipped"])}).extend(cases)
     indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
 
 
-def _file_cases(report: Report) -> Iterator[Element]:
-    """Yield a case for each file that was reviewed as a whole, or skipped."""
-    by_path: dict[str, list[HunkCoverage]] = {}
-    for hunk in report.hunks:
-        by_path.setdefault(hunk.path, []).append(hunk)
-    for path, hunks in by_path.items():
-        if all(hunk.state == "skipped" for hunk in hunks):
-            text = "\n".join(f"{sentences.hunk_place(hunk)}: {hunk.why}" for hunk in hunks)
-            yield _case("reviewed", path, "skipped", text, "skipped")
-        elif all(hunk.state in ("skipped", "reviewed") for hunk in hunks):
-            yield _case("reviewed", path)
+def _case(name: str, path: str, tag: str, text: str, kind: str, message: str | None = None) -> Element:
+    def xml(value: str) -> str:
+        return _NOT_XML.sub("\ufffd", value)  # XML cannot hold the rest
 
-
-def _notice_case(notice: Notice, gate: Gate) -> Element:
-    is_grave = gate.fail_on is not None and weight(notice.severity) >= weight(gate.fail_on)
-    if notice.kind == "finding":
-        tag = "failure" if is_grave else "system-out"
-    elif notice.kind == "nothing":
-        tag = "skipped"
-    else:  # an error if it makes the review incomplete
-        tag = "error" if is_grave or notice.kind in ("unconfirmed", "unreviewed", "run") else "system-out"
-    path = notice.path or "codelet.review"
-    where = sentences.place(path, notice.line, notice.end_line)
-    kind = notice.severity if notice.kind == "finding" else notice.kind
-    return _case(f"{where} {notice.rule}", path, tag, f"{where}\n{notice.text}", kind, notice.title)
-
-
-def _case(name: str, path: str, tag: str = "", text: str = "", kind: str = "", message: str | None = None) -> Element:
-    case = Element("testcase", {"name": _xml(name), "classname": _xml(sentences.on_one_line(path))})
+    case = Element("testcase", {"name": xml(name), "classname": xml(sentences.on_one_line(path))})
     if tag:
-        facts = {"message": _xml(message or text.split("\n")[0]), "type": kind} if tag != "system-out" else {}
-        SubElement(case, tag, facts).text = _xml(text)
+        facts = {"message": xml(message or text.split("\n")[0]), "type": kind} if tag != "system-out" else {}
+        SubElement(case, tag, facts).text = xml(text)
     return case
-
-
-def _xml(text: str) -> str:
-    """The text without what XML cannot hold."""
-    return _NOT_XML.sub("\ufffd", text)

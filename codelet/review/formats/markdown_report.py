@@ -28,15 +28,14 @@ def markdown_report(report: Report, listed: Collection[Finding] = ()) -> str:
     if incomplete := sentences.incomplete_sentence(report):
         parts.append(f"> **{markdown_line(incomplete)}**")
     head = f" at {code_span(report.head[:12])}" if report.head else ""
-    outcome = [f"Reviewed: {markdown_line(report.subject)}{head}.", sentences.result_sentence(report)]
-    outcome += [sentences.coverage_sentence(report), sentences.aside_sentence(report)]
-    parts += [" ".join(filter(None, outcome)), markdown_text(report.summary)]
+    parts.append(f"Reviewed: {markdown_line(report.subject)}{head}. {sentences.outcome_sentences(report)}")
+    parts.append(markdown_text(report.summary))
     rows = [f"- {each.severity}: {markdown_line(each.title)} – {_place(each)}" for each in listed]
     full = [_finding(each, report) for each in report.findings if each not in listed]
     parts += _section("Findings", ["\n".join(rows), *full])
     unsettled = [_finding(each, report) for each in report.unsettled]
     parts += _section("Findings without a place or a confirmation", unsettled)
-    parts += _section("Not reviewed", [_hunks(sentences.not_reviewed(report))])
+    parts += _section("Not reviewed", [_hunks(report.unreviewed)])
     parts += _section("Skipped", [_hunks([hunk for hunk in report.hunks if hunk.state == "skipped"])])
     rows = [
         f"- {each.kind}: {each.severity}, {_place(each)} – {markdown_line(each.title)}: {markdown_line(each.why)}"

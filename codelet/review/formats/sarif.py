@@ -8,11 +8,12 @@ there is a notification for each place that was not reviewed.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 from codelet import __version__
-from codelet.review.findings import Finding, Report, Severity, weight
+from codelet.review.findings import Finding, Report, Severity
 from codelet.review.formats import sentences
 from codelet.review.rule_list import RULES
 
@@ -36,11 +37,10 @@ _Json = dict[str, Any]
 def sarif(report: Report) -> str:
     """The report as one SARIF log with one run."""
     suppressed = [each for each in report.aside if each.kind in ("ignored", "known")]
-    rules = _rules(report, [*suppressed, *report.unsettled])
+    rules = _rules([*report.findings, *suppressed, *report.unsettled])
     places = {rule["id"]: index for index, rule in enumerate(rules)}
-    open_ones = [_aside(each, report, places) for each in report.unsettled][:_MOST_RESULTS]
-    results = [_result(finding, report, places) for finding in report.findings]
-    results += [_aside(each, report, places) for each in suppressed]
+    open_ones = [_result(each, report, places) for each in report.unsettled][:_MOST_RESULTS]
+    results = [_result(each, report, places) for each in (*report.findings, *suppressed)]
     room = _MOST_RESULTS - len(open_ones)
     run: _Json = {
         "tool": {"driver": {"name": "codelet", "semanticVersion": __version__, "rules": rules}},
@@ -53,7 +53,7 @@ def sarif(report: Report) -> str:
             "summary": sentences.result_sentence(report),
             "coverage": {**report.states, "percent": report.coverage},
             "setAside": report.set_aside,
-            "partial": not sentences.is_whole(report),
+            "partial": not report.is_whole,
             "base": report.base,
             "head": report.head,
             "cost": report.cost,
@@ -62,73 +62,66 @@ def sarif(report: Report) -> str:
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _rules(report: Report, aside: list[Finding]) -> list[_Json]:
+def _rules(findings: Sequence[Finding]) -> list[_Json]:
     """One rule for each name that occurs, as grave as the gravest finding of it."""
-    found: dict[str, tuple[Severity, set[str]]] = {}
-    named = [(each.rule, each.severity, each.category) for each in report.findings]
-    for name, severity, category in [*named, *((each.rule, each.severity, "") for each in aside)]:
-        gravest, categories = found.get(name, (severity, set()))
-        found[name] = (max(gravest, severity, key=weight), categories | {category} - {""})
-    return [_rule(name, severity, sorted(categories)) for name, (severity, categories) in sorted(found.items())]
+    rules = []
+    for name in sorted({each.rule for each in findings}):
+        own = [each for each in findings if each.rule == name]
+        gravest = max(own, key=lambda each: each.weight).severity
+        categories = sorted({each.category for each in own if each.kind is None and each.category})
+        properties: _Json = {"tags": categories[:_MOST_TAGS]}
+        if "security" in categories:
+            properties["security-severity"] = _LEVELS[gravest][1]
+        known = RULES.get(name)
+        words = name.replace("-", " ")
+        text = known.text if known is not None else f"What the model calls {words}."
+        rule: _Json = {
+            "id": name,
+            "shortDescription": {"text": words.capitalize()},
+            "fullDescription": {"text": text},
+            "help": {"text": f"{text} {_HELP}", "markdown": f"{text}\n\n{_HELP}"},
+            "defaultConfiguration": {"level": _LEVELS[gravest][0]},
+            "properties": properties,
+        }
+        if known is not None and known.cwe is not None:
+            properties["tags"] = [*properties["tags"], f"external/cwe/cwe-{known.cwe:03}"]
+            rule["helpUri"] = f"https://cwe.mitre.org/data/definitions/{known.cwe}.html"
+        rules.append(rule)
+    return rules
 
 
-def _rule(name: str, severity: Severity, categories: list[str]) -> _Json:
-    properties: _Json = {"tags": categories[:_MOST_TAGS]}
-    if "security" in categories:
-        properties["security-severity"] = _LEVELS[severity][1]
-    known = RULES.get(name)
-    words = name.replace("-", " ")
-    text = known.text if known is not None else f"What the model calls {words}."
-    rule: _Json = {
-        "id": name,
-        "shortDescription": {"text": words.capitalize()},
-        "fullDescription": {"text": text},
-        "help": {"text": f"{text} {_HELP}", "markdown": f"{text}\n\n{_HELP}"},
-        "defaultConfiguration": {"level": _LEVELS[severity][0]},
-        "properties": properties,
-    }
-    if known is not None and known.cwe is not None:
-        properties["tags"] = [*properties["tags"], f"external/cwe/cwe-{known.cwe:03}"]
-        rule["helpUri"] = f"https://cwe.mitre.org/data/definitions/{known.cwe}.html"
-    return rule
-
-
-def _result(finding: Finding, report: Report, places: dict[str, int]) -> _Json:
-    region = {"startLine": finding.line, "endLine": finding.end_line, "snippet": {"text": finding.quote}}
-    result = _base(finding, sentences.body(finding, report), places, _location(finding.path, region))
-    result["rank"] = round(100 * finding.confidence, 1)
-    if finding.fingerprint:
-        result["partialFingerprints"] = {"codeletReview/v1": finding.fingerprint}
-    names = ("severity", "category", "confidence", "verified", "unchanged")
-    result["properties"] = {name: getattr(finding, name) for name in names}
-    if (text := finding.replacement) is not None:
-        lines = {"startLine": finding.line, "startColumn": 1, "endLine": finding.end_line + 1, "endColumn": 1}
-        edit = {"deletedRegion": lines, "insertedContent": {"text": f"{text}\n" if text else ""}}
-        edited = _location(finding.path)["physicalLocation"] | {"replacements": [edit]}
-        result["fixes"] = [{"description": {"text": "what the review suggests"}, "artifactChanges": [edited]}]
-    return result
-
-
-def _aside(aside: Finding, report: Report, places: dict[str, int]) -> _Json:
-    """An ignored or known finding as suppressed, another one with its state."""
-    path = sentences.file_of(aside, report) or sentences.some_file(report)
-    location = _location(path, {"startLine": aside.line or 1})  # code scanning shows nothing without a line
-    if aside.kind in ("ignored", "known"):
-        kind = "inSource" if aside.kind == "ignored" else "external"
-        suppressions = [{"kind": kind, "status": "accepted", "justification": aside.why}]
-        return _base(aside, aside.title, places, location) | {"suppressions": suppressions}
-    facts = {"severity": aside.severity, "unsettled": aside.kind, "why": aside.why, "quote": aside.quote}
-    return _base(aside, sentences.body(aside, report), places, location) | {"properties": facts}
-
-
-def _base(each: Finding, text: str, places: dict[str, int], location: _Json) -> _Json:
-    return {
+def _result(each: Finding, report: Report, places: dict[str, int]) -> _Json:
+    """A finding on its lines, an ignored or known one as suppressed, or an unsettled one with its state."""
+    is_suppressed = each.kind in ("ignored", "known")
+    path, region = each.path, {"startLine": each.line, "endLine": each.end_line, "snippet": {"text": each.quote}}
+    if each.kind is not None:
+        path = sentences.file_of(each, report) or sentences.some_file(report)
+        region = {"startLine": each.line or 1}  # code scanning shows nothing without a line
+    text = each.title if is_suppressed else sentences.body(each, report)
+    result: _Json = {
         "ruleId": each.rule,
         "ruleIndex": places[each.rule],
         "level": _LEVELS[each.severity][0],
         "message": {"text": text.replace("](", "] (")},  # a bracket before a parenthesis would be read as a link
-        "locations": [location],
+        "locations": [_location(path, region)],
     }
+    if is_suppressed:
+        kind = "inSource" if each.kind == "ignored" else "external"
+        return result | {"suppressions": [{"kind": kind, "status": "accepted", "justification": each.why}]}
+    if each.kind is not None:
+        facts = {"severity": each.severity, "unsettled": each.kind, "why": each.why, "quote": each.quote}
+        return result | {"properties": facts}
+    result["rank"] = round(100 * each.confidence, 1)
+    if each.fingerprint:
+        result["partialFingerprints"] = {"codeletReview/v1": each.fingerprint}
+    names = ("severity", "category", "confidence", "verified", "unchanged")
+    result["properties"] = {name: getattr(each, name) for name in names}
+    if (new := each.replacement) is not None:
+        lines = {"startLine": each.line, "startColumn": 1, "endLine": each.end_line + 1, "endColumn": 1}
+        edit = {"deletedRegion": lines, "insertedContent": {"text": f"{new}\n" if new else ""}}
+        edited = _location(path)["physicalLocation"] | {"replacements": [edit]}
+        result["fixes"] = [{"description": {"text": "what the review suggests"}, "artifactChanges": [edited]}]
+    return result
 
 
 def _location(path: str, region: _Json | None = None) -> _Json:
@@ -137,9 +130,8 @@ def _location(path: str, region: _Json | None = None) -> _Json:
 
 
 def _invocation(report: Report, *, more: int) -> _Json:
-    whole = sentences.is_whole(report)
     notes: list[tuple[str, str, _Json]] = []
-    if not whole:
+    if not report.is_whole:
         notes.append(("error", sentences.incomplete_sentence(report), {}))
     if more > 0:
         notes.append(("warning", f"{more:,} more findings are in the JSON report only", {}))
@@ -150,5 +142,5 @@ def _invocation(report: Report, *, more: int) -> _Json:
             level = "note" if hunk.state == "skipped" else "error"
             notes.append((level, f"{hunk.state}: {hunk.why}", {"locations": [where]}))
     listed = [{"level": level, "message": {"text": text}, **where} for level, text, where in notes]
-    invocation: _Json = {"executionSuccessful": whole, "exitCode": report.exit}
+    invocation: _Json = {"executionSuccessful": report.is_whole, "exitCode": report.exit}
     return invocation | ({"toolExecutionNotifications": listed} if listed else {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from codelet.record import Record
@@ -61,7 +61,7 @@ def notices(report: Report) -> list[Notice]:
             key=each.fingerprint if not each.kind and each.fingerprint else key,
         )  # fmt: skip
         listed.append(notice)
-    for hunk in not_reviewed(report):
+    for hunk in report.unreviewed:
         text, first = f"Not reviewed ({hunk.state}): {hunk.why}", hunk.new_start or None
         unread = Notice(
             kind="unreviewed", severity="high", rule=INCOMPLETE, text=text, title=f"not reviewed ({hunk.state})",
@@ -69,7 +69,7 @@ def notices(report: Report) -> list[Notice]:
             key=digest(INCOMPLETE, hunk.path, str(first or 1), text),
         )  # fmt: skip
         listed.append(unread)
-    if not is_whole(report) and not not_reviewed(report):
+    if not report.is_whole and not report.unreviewed:
         text = incomplete_sentence(report)
         key = digest(INCOMPLETE, text)
         listed.append(Notice(kind="run", severity="high", rule=INCOMPLETE, text=text, title=text, key=key))
@@ -84,20 +84,9 @@ def counted(number: int, name: str) -> str:
     return f"{number:,} {name}" + "s" * (number != 1)
 
 
-def _severities(findings: Iterable[Finding]) -> str:
-    """Such as `1 critical, 2 low`."""
-    counts = Counter(each.severity for each in findings)
-    return ", ".join(f"{counts[severity]:,} {severity}" for severity in SEVERITIES if counts[severity])
-
-
-def not_reviewed(report: Report) -> list[HunkCoverage]:
-    """The hunks that should have been reviewed and were not, or not as a whole."""
-    return [hunk for hunk in report.hunks if hunk.state in ("truncated", "failed")]
-
-
-def is_whole(report: Report) -> bool:
-    """Return whether everything that should have been reviewed was, to the end."""
-    return report.outcome != "incomplete"
+def outcome_sentences(report: Report) -> str:
+    """What was found, covered and set aside."""
+    return " ".join(filter(None, (result_sentence(report), coverage_sentence(report), aside_sentence(report))))
 
 
 def result_sentence(report: Report) -> str:
@@ -105,10 +94,14 @@ def result_sentence(report: Report) -> str:
     groups: list[tuple[str, Sequence[Finding]]] = [("", report.findings)]
     for kind, lack in _LACKS.items():
         groups.append((f" {lack}", [each for each in report.unsettled if each.kind == kind]))
-    sentences = [f"{counted(len(own), 'finding')}{lack}: {_severities(own)}." for lack, own in groups if own]
+    sentences = []
+    for lack, own in groups:
+        counts = Counter(each.severity for each in own)
+        severities = ", ".join(f"{counts[severity]:,} {severity}" for severity in SEVERITIES if counts[severity])
+        sentences += [f"{counted(len(own), 'finding')}{lack}: {severities}."] if own else []
     if sentences:
         return " ".join(sentences)
-    if is_whole(report):
+    if report.is_whole:
         return NOTHING if report.outcome == "nothing" else "No findings."
     return "No findings in what was reviewed." if report.coverage else "Nothing was reviewed."
 
@@ -124,10 +117,10 @@ def coverage_sentence(report: Report) -> str:
 
 def incomplete_sentence(report: Report) -> str:
     """Return why the review is not whole; empty if it is."""
-    if is_whole(report):
+    if report.is_whole:
         return ""
     reasons = [report.error] if report.error else []
-    if missing := len(not_reviewed(report)):
+    if missing := len(report.unreviewed):
         reasons.append(f"{counted(missing, 'hunk')} not reviewed as a whole")
     if report.lost and not report.error:
         reasons.append(f"{report.lost:,} of {counted(report.chunks, 'chunk')} without an answer")
@@ -139,7 +132,7 @@ def aside_sentence(report: Report) -> str:
     kinds = [f"{number:,} {_ASIDE[kind]}" for kind, number in report.set_aside.items() if number and kind in _ASIDE]
     sentence = f"Set aside: {'; '.join(kinds)}." if kinds else ""
     if by_change := sum(each.by_change for each in report.aside):
-        return f"{sentence} The change itself may have kept {counted(by_change, 'finding')} out."
+        return f"{sentence} The change itself may have kept {counted(by_change, 'finding')} out.".strip()
     return sentence
 
 

@@ -28,7 +28,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield from ("", *_finding(finding))
     yield ""
     yield sentences.result_sentence(report)
-    if aside_sentence := sentences.aside_sentence(report).strip():
+    if aside_sentence := sentences.aside_sentence(report):
         yield aside_sentence
     for each in sentences.judged_aside(report):
         if each.kind == "ignored" and not each.by_change:
@@ -65,7 +65,7 @@ def _finding(finding: Finding) -> Iterator[str]:
 def _coverage(report: Report) -> Iterator[str]:
     if report.hunks:
         yield f"coverage: {sentences.coverage_sentence(report)}"
-    for hunk in sentences.not_reviewed(report):
+    for hunk in report.unreviewed:
         yield f"  {hunk.state}: {sentences.hunk_place(hunk)}: {one_line(hunk.why, _WIDTH)}"
     skipped = dict.fromkeys((each.path, each.why) for each in report.hunks if each.state == "skipped")
     for path, why in list(skipped)[:_MOST_SKIPPED]:

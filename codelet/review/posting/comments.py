@@ -56,7 +56,7 @@ def summary_comment(report: Report, unplaced: Collection[str], before: str, *, n
     begin there: that of this report, or the one that the comment named `before`. What failed must not be passed over,
     and nor must what was in the base of that review: a request can be moved to another base.
     """
-    passed = sentences.is_whole(report) and report.coverage is not None and report.exit == EXIT_DONE
+    passed = report.is_whole and report.coverage is not None and report.exit == EXIT_DONE
     base = report.whole_base or report.base
     reviewed = f"{base}..{report.head}" if passed and base and report.head else reviewed_range(before) or "-"
     parts = [f"<!-- codelet:review {reviewed} -->"]

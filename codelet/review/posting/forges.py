@@ -1,4 +1,8 @@
-"""The comments on a pull request of GitHub or a merge request of GitLab: read, posted, resolved."""
+"""The comments on a pull request of GitHub or a merge request of GitLab, brought to the state of a report.
+
+A second run with the same report changes nothing. Every method of a request raises ServiceRefusal, PassingFailure or
+ProviderError; after PassingFailure `read` shows what was done.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,9 @@ from urllib.parse import quote
 
 from codelet.errors import ProviderError
 from codelet.record import Record
-from codelet.review.findings import Finding
-from codelet.review.posting.comments import finding_comment, finding_of, is_summary
+from codelet.review.findings import AsideKind, Finding, Report
+from codelet.review.formats import sentences
+from codelet.review.posting.comments import finding_comment, finding_of, findings_by_key, is_summary, summary_comment
 from codelet.review.posting.service_api import ServiceApi, ServiceRefusal
 from codelet.system.text import one_line
 
@@ -19,6 +24,8 @@ CommentPlace = Literal["lines", "file", "thread", "nowhere"]
 _Attempts = dict[CommentPlace, tuple[str, dict[str, Any]]]
 """The places to try for a comment, the best first, each with the path and the body of its request."""
 
+_REFUSED_PLACE = (400, 422)
+"""The answers of GitLab and GitHub for a line that they do not show as part of the change."""
 _PAGE = """query($owner: String!, $name: String!, $number: Int!, $after: String) {
   viewer { login }
   repository(owner: $owner, name: $name) { pullRequest(number: $number) {
@@ -30,6 +37,12 @@ _THREADS = _PAGE % (
 )
 _COMMENTS = _PAGE % ("comments", "databaseId body viewerDidAuthor")
 _RESOLVE = "mutation($id: ID!) { %s(input: {threadId: $id}) { thread { id } } }"
+
+_MOST_COMMENTS = 50
+"""Comments on single findings in one run; the others are in the summary."""
+_AT_ONCE = 20
+_STILL_THERE: frozenset[AsideKind] = frozenset(("misplaced", "unconfirmed", "below", "surplus", "duplicate"))
+"""Findings that are not reported on their lines, although nothing says that they are gone."""
 
 
 class Thread(Record):
@@ -49,28 +62,20 @@ class Thread(Record):
         """The key of the finding that it is on; "" if it is on none."""
         return finding_of(self.text)[0]
 
-    @property
-    def rule(self) -> str:
-        return finding_of(self.text)[1]
-
 
 class PostedRequest(ABC):
-    """A pull or merge request. `read` fills in `head` (a commit id), `threads` (ours) and `summary` (its id and text).
+    """A pull or merge request. `read` fills in `head` (a commit id), `threads` (ours) and `summary`.
 
     `summaries` are the address to post a summary to, the method to change one, and the address before its id.
-    Every method raises ServiceRefusal, MaybeDone or ProviderError; after MaybeDone `read` shows what was done.
     """
 
-    head: str = ""
-    threads: list[Thread]
-    summary: Thread | None = None
-    summaries: tuple[str, str, str]
-    refused_place: tuple[int, ...]
-    """The statuses with which the service refuses a line that it does not show as part of the change."""
-
-    def __init__(self, api: ServiceApi, address: str) -> None:
+    def __init__(self, api: ServiceApi, address: str, summaries: tuple[str, str, str]) -> None:
         self.api = api
         self.address = address
+        self.head = ""
+        self.threads: list[Thread] = []
+        self.summary: Thread | None = None
+        self._summaries = summaries
 
     @abstractmethod
     def own_comments(self) -> Iterator[Thread]:
@@ -90,70 +95,64 @@ class PostedRequest(ABC):
         self.threads = [each for each in own if each.key]
         self.summary = next((each for each in own if is_summary(each.text)), None)
 
-    def comment(self, findings: Mapping[str, Finding], *, exact: bool) -> dict[str, CommentPlace]:
-        """Comment on findings by key. `exact` says that their lines are those of the head commit."""
-        places: dict[str, CommentPlace] = {}
+    def comment(self, findings: Mapping[str, Finding], places: dict[str, CommentPlace], *, exact: bool) -> None:
+        """Comment on findings by key, and add their places. `exact` says that their lines are those of the head."""
         for key, finding in findings.items():
             attempts = self.attempts(key, finding)
             if not exact:
                 del attempts["lines"]
             places[key] = next((place for place, each in attempts.items() if self.is_taken(*each)), "nowhere")
-        return places
 
     def summarise(self, text: str) -> None:
         """Post the comment on the whole review, or replace the earlier one."""
-        new, method, old = self.summaries
+        new, method, old = self._summaries
         if self.summary is None:
-            self.api.call("POST", new, {"body": text}, repeatable=False)
+            self.api.call("POST", new, {"body": text})
         else:
             self.api.call(method, f"{old}/{self.summary.id}", {"body": text})
 
     def is_taken(self, path: str, comment: object) -> bool:
         """Post a comment; False for a line that the service does not show as part of the change."""
         try:
-            self.api.call("POST", self.address + path, comment, repeatable=False)
+            self.api.call("POST", self.address + path, comment)
         except ServiceRefusal as refusal:
-            if refusal.status not in self.refused_place:
+            if refusal.status not in _REFUSED_PLACE:
                 raise
             return False
         return True
 
 
 class GitHubRequest(PostedRequest):
-    """A pull request. `repository` is OWNER/NAME; `graphql` is the API that answers queries.
-
-    Comments are read through GraphQL, which alone knows threads and whose they are.
-    """
-
-    refused_place = (422,)
+    """A pull request. `repository` is OWNER/NAME; `graphql` is the API that alone knows threads and whose they are."""
 
     def __init__(self, api: ServiceApi, graphql: ServiceApi, repository: str, number: int) -> None:
-        address = f"/repos/{repository}"
-        super().__init__(api, f"{address}/pulls/{number}")
-        self.summaries = (f"{address}/issues/{number}/comments", "PATCH", f"{address}/issues/comments")
+        comments = f"/repos/{repository}/issues"
+        summaries = (f"{comments}/{number}/comments", "PATCH", f"{comments}/comments")
+        super().__init__(api, f"/repos/{repository}/pulls/{number}", summaries)
         self._graphql = graphql
         owner, _, name = repository.partition("/")
         self._names = {"owner": owner, "name": name, "number": number}
+        self._login: str | None = None
 
     def own_comments(self) -> Iterator[Thread]:
         """Yield our first comments of threads, and our other ones."""
-        for node, login in self._pages(_THREADS):
+        for node in self._pages(_THREADS):
             first = (node["comments"]["nodes"] or [{}])[0]
-            by = (node.get("resolvedBy") or {}).get("login")
             if first.get("viewerDidAuthor"):
-                text, path, is_resolved = first.get("body") or "", node.get("path") or "", bool(node["isResolved"])
-                yield Thread(node["id"], text, path, is_resolved, is_resolved and by is not None and by == login)
-        for node, _ in self._pages(_COMMENTS):
+                is_resolved, by = bool(node["isResolved"]), (node.get("resolvedBy") or {}).get("login")
+                by_us = is_resolved and by is not None and by == self._login
+                yield Thread(node["id"], first.get("body") or "", node.get("path") or "", is_resolved, by_us)
+        for node in self._pages(_COMMENTS):
             if node.get("viewerDidAuthor"):
                 yield Thread(str(node["databaseId"]), node.get("body") or "")
 
-    def comment(self, findings: Mapping[str, Finding], *, exact: bool) -> dict[str, CommentPlace]:
+    def comment(self, findings: Mapping[str, Finding], places: dict[str, CommentPlace], *, exact: bool) -> None:
         """Comment on the findings: in one review on their lines if GitHub takes all of them, else one by one."""
         lines = [self._on_lines(key, finding) for key, finding in findings.items()]
-        review = {"commit_id": self.head, "event": "COMMENT", "comments": lines}
-        if exact and self.is_taken("/reviews", review):
-            return dict.fromkeys(findings, "lines")
-        return super().comment(findings, exact=exact)
+        if exact and self.is_taken("/reviews", {"commit_id": self.head, "event": "COMMENT", "comments": lines}):
+            places |= dict.fromkeys(findings, "lines")
+        else:
+            super().comment(findings, places, exact=exact)
 
     def attempts(self, key: str, finding: Finding) -> _Attempts:
         """The requests that comment on a finding: on its lines, or on its file."""
@@ -172,8 +171,8 @@ class GitHubRequest(PostedRequest):
         """Mark a thread as resolved, or as not resolved."""
         self._query(_RESOLVE % ("resolveReviewThread" if resolved else "unresolveReviewThread"), {"id": thread})
 
-    def _pages(self, query: str) -> Iterator[tuple[dict[str, Any], str | None]]:
-        """Yield each node of a connection named `page`, and our own login."""
+    def _pages(self, query: str) -> Iterator[dict[str, Any]]:
+        """Yield each node of a connection named `page`; read the head commit and our own login."""
         after, more = None, True
         while more:
             data = self._query(query, {**self._names, "after": after})
@@ -181,8 +180,8 @@ class GitHubRequest(PostedRequest):
             if request is None:
                 raise ServiceRefusal(404, f"there is no pull request {self._names['number']} in that repository")
             self.head = str(request.get("headRefOid") or self.head)
-            for node in request["page"]["nodes"]:
-                yield node, (data.get("viewer") or {}).get("login")
+            self._login = (data.get("viewer") or {}).get("login")
+            yield from request["page"]["nodes"]
             more, after = request["page"]["pageInfo"]["hasNextPage"], request["page"]["pageInfo"]["endCursor"]
 
     def _query(self, query: str, variables: Mapping[str, object]) -> dict[str, Any]:
@@ -198,12 +197,9 @@ class GitHubRequest(PostedRequest):
 class GitLabRequest(PostedRequest):
     """A merge request. `project` is an id or a path, `old_paths` the former names of renamed files."""
 
-    refused_place = (400, 422, 500)
-    """GitLab's answers for a line that is not in the change: 400, in some versions 500."""
-
     def __init__(self, api: ServiceApi, project: str, number: int, old_paths: Mapping[str, str]) -> None:
-        super().__init__(api, f"/projects/{quote(project, safe='')}/merge_requests/{number}")
-        self.summaries = (f"{self.address}/notes", "PUT", f"{self.address}/notes")
+        address = f"/projects/{quote(project, safe='')}/merge_requests/{number}"
+        super().__init__(api, address, (f"{address}/notes", "PUT", f"{address}/notes"))
         self._old_paths = old_paths
         self._commits: dict[str, str] = {}
 
@@ -242,3 +238,67 @@ class GitLabRequest(PostedRequest):
     def resolve(self, thread: str, *, resolved: bool) -> None:
         """Mark a thread as resolved, or as not resolved."""
         self.api.call("PUT", f"{self.address}/discussions/{thread}?resolved={str(resolved).lower()}")
+
+
+class Posting:
+    """One run over a request. After `run` its attributes say what it did.
+
+    `places` are those of its comments, by key; `present` are the keys that had one before; `in_summary` counts those
+    without one, which the summary has in full. `resolved` and `reopened` are ids of threads, and `refused` is why not
+    all of these could be changed. `newest` is true if the report is of the newest commit of the request.
+    """
+
+    def __init__(self, request: PostedRequest, report: Report) -> None:
+        self._request = request
+        self._report = report
+        self._wanted = findings_by_key(report.findings)
+        self.places: dict[str, CommentPlace] = {}
+        self.present: set[str] | None = None
+        self.in_summary = 0
+        self.resolved: set[str] = set()
+        self.reopened: set[str] = set()
+        self.refused = ""
+        self.newest = True
+
+    def run(self) -> None:
+        """Post the report. After PassingFailure call it again: it continues. Raises ServiceRefusal, ProviderError."""
+        request, report = self._request, self._report
+        request.read()
+        known = {thread.key for thread in request.threads}
+        if self.present is None:
+            self.present = self._wanted.keys() & known
+        self.newest = report.head is None or report.head == request.head
+        missing = {key: finding for key, finding in self._wanted.items() if key not in known}
+        new = [(key, finding) for key, finding in missing.items() if key not in self.places][:_MOST_COMMENTS]
+        for start in range(0, len(new), _AT_ONCE):
+            request.comment(dict(new[start : start + _AT_ONCE]), self.places, exact=self.newest)
+        try:
+            for thread in self._gone():
+                request.resolve(thread.id, resolved=True)
+                self.resolved.add(thread.id)
+            for thread in request.threads:
+                if thread.key in self._wanted and thread.by_us:
+                    request.resolve(thread.id, resolved=False)
+                    self.reopened.add(thread.id)
+        except ServiceRefusal as refusal:  # a token may be allowed to comment and not to resolve
+            self.refused = str(refusal)
+        unplaced = {key for key in missing if self.places.get(key, "nowhere") == "nowhere"}
+        self.in_summary = len(unplaced)
+        before = "" if request.summary is None else request.summary.text
+        text = summary_comment(report, unplaced, before, newest=self.newest)
+        if text.split() != before.split():
+            request.summarise(text)
+
+    def _gone(self) -> list[Thread]:
+        """The threads to resolve: none unless the review of the newest commit was whole and of the whole change.
+
+        Nor is one whose finding may have been set aside without being refuted.
+        """
+        report = self._report
+        open_ones = [each for each in report.aside if each.kind in _STILL_THERE]
+        is_vague = any(sentences.file_of(each, report) is None for each in open_ones)
+        if not self.newest or is_vague or not report.is_whole or report.whole_base is not None:
+            return []
+        doubtful = {(each.path, each.rule) for each in open_ones}
+        threads = [each for each in self._request.threads if not each.resolved and each.key not in self._wanted]
+        return [each for each in threads if (each.path, finding_of(each.text)[1]) not in doubtful]

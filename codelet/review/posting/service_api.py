@@ -1,4 +1,4 @@
-"""Requests to the API of GitHub or GitLab: JSON both ways, patience with rate limits, no redirects."""
+"""Requests to the API of GitHub or GitLab: JSON both ways, no redirects; and patience with failures that may pass."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.message import Message
 from http.client import HTTPException
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from codelet.errors import ProviderError, UsageError
@@ -18,9 +18,10 @@ from codelet.system.text import one_line
 _SECONDS = 30.0
 _MOST_BYTES = 32 << 20
 _LONGEST_WAIT = 60.0
-_ATTEMPTS = 8
+_ATTEMPTS = 20
 _PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
-_LATER = "run the same command again later: nothing is posted twice"
+
+Acted = TypeVar("Acted")
 
 
 class ServiceRefusal(Exception):
@@ -31,14 +32,36 @@ class ServiceRefusal(Exception):
         self.status = status
 
 
-class MaybeDone(Exception):
-    """A request that must not be made twice failed, and the service may have acted on it."""
+class PassingFailure(Exception):
+    """A request failed, and the service may have acted on it. It asks to wait `wait` seconds, None if it does not."""
+
+    def __init__(self, problem: str, wait: float | None = None) -> None:
+        super().__init__(problem)
+        self.wait = wait
+
+
+def patiently(act: Callable[[], Acted], deadline: float) -> Acted:
+    """Return the result of `act`, which is called again after a passing failure: it must do nothing twice.
+
+    Raises ProviderError if it still fails at `deadline`, a time of `time.monotonic`.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            return act()
+        except PassingFailure as failure:
+            problem = str(failure)
+            asked = "" if failure.wait is None else f"; it asks to wait {failure.wait:.0f} s"
+            seconds = min(2.0**attempt, _LONGEST_WAIT) if failure.wait is None else failure.wait
+        if time.monotonic() + seconds > deadline:
+            break
+        time.sleep(seconds)
+    raise ProviderError(f"{problem}{asked}; run the same command again later: nothing is posted twice")
 
 
 class ServiceApi:
-    """Requests below one base address. `deadline` is a time of `time.monotonic` after which nothing is tried again."""
+    """Requests below one base address."""
 
-    def __init__(self, base: str, headers: Mapping[str, str], deadline: float) -> None:
+    def __init__(self, base: str, headers: Mapping[str, str]) -> None:
         parts = urlsplit(base)
         local = parts.hostname in ("localhost", "127.0.0.1", "::1")
         if parts.scheme != "https" and not (parts.scheme == "http" and local):
@@ -46,55 +69,33 @@ class ServiceApi:
         self._base = base.rstrip("/")
         self._host = parts.netloc.rpartition("@")[2]
         self._headers = {"Accept": "application/json", "User-Agent": "codelet", **headers}
-        self._deadline = deadline
         self._opener = urllib.request.build_opener(_NoRedirect)
 
-    def call(self, method: str, path: str, body: object = None, *, repeatable: bool = True) -> tuple[Any, Message]:
-        """Make a request, again after a passing failure. Return the JSON (None if there is no body) and the headers.
+    def call(self, method: str, path: str, body: object = None) -> tuple[Any, Message]:
+        """Make a request. Return the JSON (None if there is no body) and the headers.
 
-        With `repeatable` false it is only made again if the service said that it did not act on it.
-
-        Raises:
-            ServiceRefusal: the service refused it.
-            MaybeDone: it failed in a way that leaves open whether the service acted on it.
-            ProviderError: the service cannot be reached, or did not answer in time.
+        Raises ServiceRefusal and PassingFailure.
         """
         data = None if body is None else json.dumps(body).encode()
-        for attempt in range(1, _ATTEMPTS + 1):
-            request = urllib.request.Request(self._base + path, data, self._headers, method=method)
-            if data is not None:
-                request.add_header("Content-Type", "application/json")
-            wait = None
-            try:
-                with self._opener.open(request, timeout=_SECONDS) as answer:
-                    text = answer.read(_MOST_BYTES + 1)
-                    if len(text) > _MOST_BYTES:
-                        raise ValueError("the answer is too long")
-                    return json.loads(text) if text else None, answer.headers
-            except urllib.error.HTTPError as error:
-                with error:
-                    headers, message = error.headers, _message(error)
-                wait = _wait(headers)
-                # GitHub answers 403 at its primary and secondary limits.
-                is_limited = error.code == 429 or (
-                    error.code == 403 and (_is_exhausted(headers) or "retry-after" in headers)
-                )
-                problem = f"{self._host} answers with status {error.code}: {message}"
-                if error.code not in _PASSING and not is_limited:
-                    raise ServiceRefusal(error.code, message) from None
-                if not repeatable and not is_limited:
-                    raise MaybeDone(problem) from None
-            except (OSError, HTTPException, ValueError) as error:
-                reason = getattr(error, "reason", None) or error
-                problem = f"cannot reach {self._host}: {one_line(str(reason), 200) or type(error).__name__}"
-                if not repeatable:
-                    raise MaybeDone(problem) from None
-            seconds = min(2.0 ** (attempt - 1), _LONGEST_WAIT) if wait is None else wait
-            if time.monotonic() + seconds > self._deadline:
-                asked = "" if wait is None else f"; it asks to wait {wait:.0f} s"
-                raise ProviderError(f"{problem}{asked}; {_LATER}")
-            time.sleep(seconds)
-        raise ProviderError(f"{problem}; tried {_ATTEMPTS} times")
+        request = urllib.request.Request(self._base + path, data, self._headers, method=method)
+        if data is not None:
+            request.add_header("Content-Type", "application/json")
+        try:
+            with self._opener.open(request, timeout=_SECONDS) as answer:
+                text = answer.read(_MOST_BYTES + 1)
+                if len(text) > _MOST_BYTES:
+                    raise ValueError("the answer is too long")
+                return json.loads(text) if text else None, answer.headers
+        except urllib.error.HTTPError as error:
+            with error:
+                wait, message = _wait(error.headers), _message(error)
+            # GitHub answers 403 at its primary and secondary limits, with a time to wait.
+            if error.code not in _PASSING and (error.code != 403 or wait is None):
+                raise ServiceRefusal(error.code, message) from None
+            raise PassingFailure(f"{self._host} answers with status {error.code}: {message}", wait) from None
+        except (OSError, HTTPException, ValueError) as error:
+            reason = one_line(str(getattr(error, "reason", None) or error), 200) or type(error).__name__
+            raise PassingFailure(f"cannot reach {self._host}: {reason}") from None
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -110,20 +111,15 @@ def _message(error: urllib.error.HTTPError) -> str:
         document = json.loads(error.read(1 << 16))
     except (OSError, HTTPException, ValueError):
         return error.reason or "no message"
-    texts = (
-        [document.get(name) for name in ("message", "error", "errors")] if isinstance(document, dict) else [document]
-    )
-    return one_line(" ".join(str(each) for each in texts if each), 300) or "no message"
-
-
-def _is_exhausted(headers: Message) -> bool:
-    return headers.get("x-ratelimit-remaining", headers.get("ratelimit-remaining")) == "0"
+    fields = document if isinstance(document, dict) else {"message": document}
+    texts = [str(fields[name]) for name in ("message", "error", "errors") if fields.get(name)]
+    return one_line(" ".join(texts), 300) or "no message"
 
 
 def _wait(headers: Message) -> float | None:
     """The seconds to wait that the service names; None if it names none."""
     times = {"retry-after": 0.0}
-    if _is_exhausted(headers):
+    if headers.get("x-ratelimit-remaining", headers.get("ratelimit-remaining")) == "0":
         times |= dict.fromkeys(("x-ratelimit-reset", "ratelimit-reset"), time.time())
     for name, since in times.items():
         text = headers.get(name, "").strip()

@@ -19,7 +19,6 @@ from codelet.review.findings import Gate, Report, concluded
 from codelet.review.formats.issue_lists import code_quality, github_annotations, junit, rdjson
 from codelet.review.formats.markdown_report import markdown_report, markdown_text
 from codelet.review.formats.sarif import sarif
-from codelet.review.formats.sentences import is_whole, not_reviewed
 from tests.review.formats.sample import EVIL, EVIL_PATH, REPORTS, clean, hostile, incomplete, unsettled, whole
 
 HERE = Path(__file__).parent
@@ -136,7 +135,7 @@ NOT_WHOLE = {
 def test_incomplete_is_never_clean(form: str, name: str) -> None:
     text = WRITERS[form](NOT_WHOLE[name])
     assert UNFINISHED[form](text)
-    assert "No findings." not in text and not is_whole(NOT_WHOLE[name])
+    assert "No findings." not in text and not NOT_WHOLE[name].is_whole
 
 
 @pytest.mark.parametrize("form", WRITERS)
@@ -148,7 +147,7 @@ def test_a_whole_review_is_not_called_incomplete(form: str) -> None:
 def test_each_unreviewed_hunk_is_named() -> None:
     run = json.loads(sarif(incomplete()))["runs"][0]
     told = [note["message"]["text"] for note in run["invocations"][0]["toolExecutionNotifications"]]
-    assert told[1:] == [f"{each.state}: {each.why}" for each in not_reviewed(incomplete())]
+    assert told[1:] == [f"{each.state}: {each.why}" for each in incomplete().unreviewed]
     assert [each["location"]["path"] for each in json.loads(code_quality(incomplete()))] == [
         "shop/orders.py",
         "shop/pages.py",

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from codelet.review.findings import Finding, HunkCoverage, Report
-from codelet.review.report_json import report_as_json
+from codelet.review.findings import Finding, HunkCoverage, Report, report_as_json
 from tests.support.forges import FORGES, HEAD, OURS, THEIRS, Forge, GitHub
 from tests.support.program import Finished, run
 
