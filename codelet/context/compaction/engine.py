@@ -6,8 +6,8 @@ Its stages, in the order in which they run:
 2. `reading`: split the list into pieces (texts, calls, results), those of earlier segments included.
 3. `observed`: events and anchors; `report.scores`: a score for each turn.
 4. `plan`: the messages that stay whole, the ones that are cut, and the ones that segments replace.
-5. The text, each part in the room that the earlier parts left: the user's words and the agent's prose (`prose`), the
-   recorded state, evidence from calls and results (`evidence`).
+5. `lines`: the text, each part in the room that the earlier parts left: the user's words, the recorded state, the
+   agent's prose, evidence from calls and results.
 6. `segments`: write the text in a form that can be parsed again; `report`: what was done and lost.
 """
 
@@ -19,11 +19,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from codelet.call_record import CallRecord
-from codelet.context.compaction.evidence import Evidence, Line
 from codelet.context.compaction.lexicon import Lexicon
+from codelet.context.compaction.lines import ENTRY, Evidence, Line, Words, agents_prose, users_words
 from codelet.context.compaction.observed import anchors_of, observations_of, removals, state_lines
-from codelet.context.compaction.plan import BODY, CompactionSettings, IrreducibleContext, KeepPlan
-from codelet.context.compaction.prose import ENTRY, Words, agents_prose, users_words
+from codelet.context.compaction.plan import BODY, LEVELS, CompactionSettings, IrreducibleContext, KeepPlan
 from codelet.context.compaction.reading import ReadSession, call_of, strings
 from codelet.context.compaction.report import Allocation, Compacted, CompactionReport, Score, TurnFate, scores
 from codelet.context.compaction.segments import NOTE, USER, ParsedSegment, SegmentEntry, render
@@ -37,7 +36,6 @@ _STATE, _PROSE = 6, 50
 _PROBE = 4_000
 # The least tokens for segments with an explanation.
 _LEAST_FOR_NOTE = 600
-_LEVELS, _TRIES = 4, 12
 _MOST_LOST = 20
 _PATH = re.compile(r"[\w.~@$-]*/[\w./@~$-]*\w\Z")
 _ORDER = {"user": 0, "agent": 1, "call": 2, "result": 3}
@@ -68,18 +66,22 @@ def compact(
     checked_tokens(limits.size, "target")
     settings, measure = settings or CompactionSettings(), estimate or estimate_message
     normal = normalise(messages, in_flight=in_flight)
-    work = _Compaction(messages, normal, measure, settings, limits, handoff)
-    if sum(work.sizes) <= limits.size and not settings.fold:
-        return work.unchanged()
-    work.read(records)
+    sizes = list(map(measure, normal.messages))
+    given = [message for message in messages if isinstance(message, dict)]
+    before = sum(sizes if len(sizes) == len(messages) else map(measure, given))
+    report = CompactionReport(tier=0, target=limits.size, before=before, after=sum(sizes))
+    unchanged = Compacted(cast("list[dict[str, Any]]", normal.messages), report)
+    if report.after <= limits.size and not settings.fold:
+        return unchanged
+    work = _Compaction(normal, sizes, measure, settings, limits, handoff, records or {})
     place_of = {origin: place for place, origin in enumerate(normal.origin)}
     held = [place_of[at] for at in pinned if at in place_of]
-    for level in range(_LEVELS):
-        plan = KeepPlan(normal.messages, measure, settings, limits, level, held, work.anchored)
+    for level in range(LEVELS):
+        plan = KeepPlan(normal.messages, sizes, measure, settings, limits, level, held, work.anchored)
         if not level and settings.fold and len(plan.kept) == len(normal.messages):
-            return work.unchanged()
+            return unchanged
         if (made := work.made(plan)) is not None:
-            return made
+            return made._replace(report=made.report.replace(before=before))
     raise IrreducibleContext(limits.size, work.floor(plan.fixed))
 
 
@@ -92,71 +94,63 @@ class _Text(NamedTuple):
     evidence: list[Line]
     used: Mapping[str, float]
 
+    @property
+    def lines(self) -> list[Line]:
+        return [*self.words.lines, *self.prose, *self.evidence]
+
+    def shorten(self, characters: float) -> bool:
+        """Remove about as many characters, evidence first, then what is oldest; return False if nothing is left."""
+        there = bool(self.lines or self.state)
+        for part, place in ((self.evidence, -1), (self.prose, 0), (self.words.lines, 0)):
+            while part and characters > 0:
+                characters -= len(part.pop(place).text) + 1
+        while self.state and characters > 0:
+            characters -= len(self.state.pop()) + 1
+        return there
+
 
 class _Compaction:
     """One list, read once, to be shortened by one plan after another."""
 
     def __init__(
         self,
-        given: Sequence[ForeignMessage],
         normal: Normalised,
+        sizes: Sequence[int],
         measure: Estimate,
         settings: CompactionSettings,
         target: SizeTarget,
         handoff: Sequence[str],
+        records: Mapping[str, CallRecord],
     ) -> None:
-        self._given, self._normal, self._messages = given, normal, normal.messages
-        self._measure, self._settings, self._target, self._handoff = measure, settings, target, list(handoff)
-        self.sizes = [measure(message) for message in normal.messages]
-        same = len(self.sizes) == len(given)
-        self._before = sum(self.sizes if same else [measure(each) for each in given if isinstance(each, dict)])
-
-    def unchanged(self) -> Compacted:
-        """Return the normalised list."""
-        report = CompactionReport(tier=0, target=self._target.size, before=self._before, after=sum(self.sizes))
-        return Compacted(self._as_given(self._messages), report)
-
-    def read(self, records: Mapping[str, CallRecord] | None) -> None:
-        """Read the list, before a plan is carried out."""
+        self._messages, self._origin, self._sizes = normal.messages, normal.origin, sizes
+        self._measure, self._settings, self._target = measure, settings, target
         self._session = session = ReadSession(self._messages, records)
-        self._handoff = self._handoff or session.handoff
+        self._handoff = list(handoff) or session.handoff
         self._lexicon = Lexicon()
         self._facts = observations_of(session)
         self._removals = removals(self._facts, {piece.path for piece in session.pieces} - {""})
         self._anchors = anchors_of(session, self._facts)
-        instruction = self._settings.instruction
-        self._scores = scores(session, self._anchors, self._lexicon, self._settings.votes, instruction)
-        self._wanted = self._lexicon.of_text(instruction)
+        self._scores = scores(session, self._anchors, self._lexicon, settings.votes, settings.instruction)
+        self._wanted = self._lexicon.of_text(settings.instruction)
         self.anchored = {session.pieces[anchor.number].at for anchor in self._anchors if anchor.number >= 0}
         probe = self._measure(segment("x " * (_PROBE // 2))) - self._measure(segment(""))
         self._characters = _PROBE / max(1, probe)
 
     def made(self, plan: KeepPlan) -> Compacted | None:
-        """Return the result of a plan: evidence is removed, the least first, until it fits. None if it does not fit."""
+        """Return the result of a plan, None if it does not fit."""
         kept = sum(map(self._measure, plan.kept.values()))
         runs, free = self._runs(plan), self._target.size - kept
         note = free >= _LEAST_FOR_NOTE
         for number, run in enumerate(runs):
             free -= self._measure(segment(render(ParsedSegment(*self._turns(run)), note=note and not number)))
-        room = int(free * self._characters) - sum(len(line) + 1 for line in self._handoff)
-        for _ in range(_TRIES):
-            text = self._text(plan, max(0, room))
-            while True:
-                segments = self._segments(runs, text, note)
-                size = kept + sum(map(self._measure, segments.values()))
-                if size <= self._target.size:
-                    return self._compacted(plan, text, segments, kept, size)
-                if not text.evidence:
-                    break
-                spare, count = (size - self._target.size) * self._characters, 0
-                while spare > 0 and count < len(text.evidence):
-                    count += 1
-                    spare -= len(text.evidence[-count].text) + 1
-                text = text._replace(evidence=text.evidence[:-count])
-            if room <= 0:
-                break
-            room = room * 3 // 4 - 40
-        return None
+        text = self._text(plan, max(0, int(free * self._characters) - sum(len(line) + 1 for line in self._handoff)))
+        while True:
+            segments = self._segments(runs, text, note)
+            size = kept + sum(map(self._measure, segments.values()))
+            if size <= self._target.size:
+                return self._compacted(plan, text, segments, kept, size)
+            if not text.shorten((size - self._target.size) * self._characters):
+                return None
 
     def _text(self, plan: KeepPlan, room: int) -> _Text:
         """Fill the room, in characters: each part gets its share of what the parts before it left."""
@@ -211,8 +205,7 @@ class _Compaction:
 
     def _segments(self, runs: Sequence[Sequence[int]], text: _Text, note: bool) -> dict[int, ForeignMessage]:
         """Write the segments, by the place of the first message that they replace."""
-        lines = [*text.words.lines, *text.prose, *text.evidence]
-        lines.sort(key=lambda line: (line.piece.at, line.number, _ORDER[line.piece.kind]))
+        lines = sorted(text.lines, key=lambda line: (line.piece.at, line.number, _ORDER[line.piece.kind]))
         segments: dict[int, ForeignMessage] = {}
         for run in runs:
             places = set(run)
@@ -227,7 +220,7 @@ class _Compaction:
         parts: Counter[str] = Counter()
         names = {"system": "system messages", "developer": "system messages", "reminder": "reminders"}
         for at in fixed:
-            parts[names.get(kind_of(self._messages[at]), "pinned messages and calls in flight")] += self.sizes[at]
+            parts[names.get(kind_of(self._messages[at]), "pinned messages and calls in flight")] += self._sizes[at]
         if old := [at for at in range(len(self._messages)) if at not in fixed]:
             parts["segments"] = self._measure(segment(render(ParsedSegment(*self._turns(old)), note=True)))
         return dict(parts)
@@ -236,11 +229,11 @@ class _Compaction:
         self, plan: KeepPlan, text: _Text, segments: Mapping[int, ForeignMessage], kept: int, size: int
     ) -> Compacted:
         """Return the list with its report. `removed` and `cut` refer to the given list, all else to the normal one."""
-        placed, origin = {**plan.kept, **segments}, self._normal.origin
+        placed, origin = {**plan.kept, **segments}, self._origin
         messages = [cast("dict[str, Any]", placed[at]) for at in sorted(placed)]
         warnings = list(plan.warnings)
-        if text.words.left_out:
-            warnings.append(f"{text.words.left_out} of the user's messages have no line: the target is too small.")
+        if left_out := text.words.wanted - len(text.words.lines):
+            warnings.append(f"{left_out} of the user's messages have no line: the target is too small.")
         wanted = min(self._settings.keep_last, sum(kind_of(message) == "prompt" for message in self._messages))
         same = {origin[at] for at in plan.kept if at not in plan.cut}
         parts = [[line.text for line in part] for part in (text.words.lines, text.prose, text.evidence)]
@@ -252,7 +245,7 @@ class _Compaction:
         report = CompactionReport(
             tier=3 if plan.cut or plan.whole_turns < wanted else 2,
             target=self._target.size,
-            before=self._before,
+            before=0,
             after=size,
             turns=self._fates(plan, text),
             anchors=tuple(self._anchors),
@@ -267,7 +260,7 @@ class _Compaction:
             kept_steps=sum(kind_of(plan.kept[at]) == "assistant" for at in plan.kept if at not in plan.cut),
             allocation=Allocation(kept, words, state, prose, evidence, handoff),
         )
-        return Compacted(self._as_given(messages), report)
+        return Compacted(messages, report)
 
     def _lost(self, plan: KeepPlan, text: _Text, whole: str) -> tuple[list[str], list[str]]:
         """Return the agent's closing texts and the names that the result, `whole`, does not have."""
@@ -285,23 +278,14 @@ class _Compaction:
         before, verbatim, after = Counter[int](), Counter[int](), Counter[int]()
         for at, message in enumerate(self._messages):
             if kind_of(message) in BODY and kind_of(message) != "segment":
-                before[self._session.turns[at]] += self.sizes[at]
+                before[self._session.turns[at]] += self._sizes[at]
                 verbatim[self._session.turns[at]] += self._measure(plan.kept[at]) if at in plan.kept else 0
-        for line in (*text.words.lines, *text.prose, *text.evidence):
+        for line in text.lines:
             after[line.piece.turn] += int((len(line.text) + 1) / self._characters)
         return tuple(
             TurnFate(turn, size, verbatim[turn] + after[turn], verbatim[turn], self._scores.get(turn, Score(turn)))
             for turn, size in sorted(before.items())
         )
-
-    def _as_given(self, made: Sequence[ForeignMessage]) -> list[dict[str, Any]]:
-        """Return `made` with the caller's own object for each message that only got a kind."""
-        own = {
-            id(message): self._given[origin]
-            for message, origin in zip(self._messages, self._normal.origin, strict=True)
-            if origin >= 0 and message is not self._given[origin] and message == self._given[origin]
-        }
-        return [cast("dict[str, Any]", own.get(id(message), message)) for message in made]
 
 
 def _entries(lines: Sequence[Line]) -> list[SegmentEntry]:

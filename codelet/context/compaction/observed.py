@@ -10,7 +10,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from itertools import pairwise
-from operator import itemgetter
 from typing import NamedTuple
 
 from codelet.call_record import CallRecord
@@ -23,19 +22,23 @@ from codelet.context.compaction.reading import (
     hides_status,
     inside,
     is_error,
-    line_around,
     strings,
 )
 
-WEIGHTS = {"error fixed": 36, "task done": 32, "milestone": 30, "checkpoint": 28, "last edit": 20}
-CONFIDENCE = {"error fixed": 95, "task done": 92, "milestone": 92, "checkpoint": 91, "last edit": 90}
+ANCHORS = {
+    "error fixed": (36, 95),
+    "task done": (32, 92),
+    "milestone": (30, 92),
+    "checkpoint": (28, 91),
+    "last edit": (20, 90),
+}
+"""The kinds of anchors, with their points, at most 40, and their certainty in percent."""
 _APPROVAL = 40
 """Characters of the longest approval, which is not a question."""
 _QUESTION = ("?", "？", "؟", "\u037e")
 _COMMAND, _SAID, _STEP, _SEARCHED = 80, 120, 100, 20_000
-# What limits the output of a command, and a long folder that it changes to.
+# What limits the output of a command.
 _SHORTENS = re.compile(r"\s*2>&1|(?:\s*\|\s*(?:tail|head)\b[^|]*)+\Z")
-_LONG_CD = re.compile(r"(?:(?<=\A)|(?<=[;&\s]))cd\s+[^\s;&]{12,300}(?=/[^\s/;&]+/?(?:\s|;|&|\Z))")
 _BEFORE_PIPE = re.compile(r"""(?:[^'"]|'[^']*'|"(?:\\.|[^"\\])*")*?(?= \| )""")
 # With `-f` it also ends well if there was nothing to remove.
 _REMOVES = re.compile(r"\s*(?:rm|del|unlink|Remove-Item|git rm)((?:\s+-\w+)*)((?:\s+[\w./\\-]+)+)\s*\Z")
@@ -89,13 +92,7 @@ class TurnAnchor(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Its points, at most 40."""
-        return WEIGHTS[self.kind]
-
-    @property
-    def confidence(self) -> int:
-        """Its certainty in percent."""
-        return CONFIDENCE[self.kind]
+        return ANCHORS[self.kind][0]
 
 
 def counts_in(text: str) -> list[str]:
@@ -105,7 +102,6 @@ def counts_in(text: str) -> list[str]:
 
 def command_key(command: str) -> str:
     """Return a command without what its output is piped into, to compare two of them."""
-    command = _LONG_CD.sub("cd …", command)
     if " | " in command and (found := _BEFORE_PIPE.match(command)):
         command = found[0]
     return " ".join(command.replace("2>&1", "").split())
@@ -155,13 +151,12 @@ def _of_command(
     number: int, piece: SessionPiece, call: DecodedCall, record: CallRecord | None, before: Sequence[Observation]
 ) -> Iterator[Observation]:
     ending = _ending(piece, call, record)
-    good = False if piece.failed else True if _ended_well(ending) else None
+    good = False if piece.failed else _ended_well(ending)
     yield Observation(piece.turn, "ran", call.command, ending, good, number, record is not None and record.changes)
-    removed = _REMOVES.match(call.command)
-    if removed and piece.code == 0:
-        there = {fact.what for fact in before if fact.kind == "wrote"} if re.search(r"-\w*f", removed[1]) else None
+    if piece.code == 0 and (removed := _REMOVES.match(call.command)):
+        there = {fact.what for fact in before if fact.kind == "wrote"}
         for path in removed[2].split():
-            if there is None or path in there:
+            if path in there or not re.search(r"-\w*f", removed[1]):  # `-f` also ends well without the file
                 yield Observation(piece.turn, "deleted", path, number=number)
     for commit in _COMMITTED.finditer(piece.text[:_SEARCHED] if "commit" in call.command else ""):
         yield Observation(piece.turn, "committed", f"{commit[1]} {commit[2]}", number=number)
@@ -190,17 +185,22 @@ def _ending(piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -
             return "interrupted" if record.status == "interrupted" else "its end is not known"
     elif piece.code is not None and not (piece.code == 0 and hides_status(call.command)):
         status = f"exit {piece.code}"
-    text = piece.text[-_SEARCHED:]
-    lines = (line_around(text, found.start()) for found in reversed(list(_COUNTS.finditer(text))))
-    counts = next((line for line in lines if len(line) < 200), "") or (first_error(text) if piece.failed else "")
+    lines = piece.text[-_SEARCHED:].split("\n")
+    counts = next((line.strip() for line in reversed(lines) if len(line) < 200 and _COUNTS.search(line)), "")
+    counts = counts or (first_error(piece.text) if piece.failed else "")
     return ", ".join(filter(None, (status, clip(counts, _SAID))))
 
 
-def _ended_well(ending: str) -> bool:
-    """Return whether an ending shows success: exit status 0, or without a status counts without a failure."""
-    if ending.startswith("exit "):
-        return re.match(r"exit 0\b(?!\|)", ending) is not None
-    return bool(_COUNTS.search(ending)) and not _FAILURES.search(ending)
+def _ended_well(ending: str) -> bool | None:
+    """Return True for exit status 0, or without a status for counts without a failure; None if an ending shows neither.
+
+    A pipeline of which only an earlier part failed is neither.
+    """
+    if codes := re.match(r"exit ([-\d|]+)", ending):
+        return not codes[1].strip("0|") or (None if codes[1].endswith("|0") else False)
+    if ending.startswith("failed: ") or is_error(ending) or _FAILURES.search(ending):
+        return False
+    return True if _COUNTS.search(ending) else None
 
 
 def observations_in(lines: Iterable[str]) -> list[Observation]:
@@ -209,10 +209,8 @@ def observations_in(lines: Iterable[str]) -> list[Observation]:
     for line in lines:
         if (row := _ROW.match(line)) is not None:
             turn, command, ending, commit, step = int(row[1]), row[2], (row[3] or "")[2:], row[4], row[5]
-            last = ending.partition(" (before, at t")[0]
-            bad = last.startswith(("exit ", "failed: ")) or is_error(last) or _FAILURES.search(last) is not None
-            good = True if _ended_well(last) else False if bad else None
             if command is not None:
+                good = _ended_well(ending.partition(" (before, at t")[0])
                 found.append(Observation(turn, "ran", command, ending, good, changes=True))
             else:
                 found.append(Observation(turn, "committed" if commit else "done", commit or step))
@@ -248,11 +246,12 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
             how = "committed" if fact.kind == "committed" else "step done:"
             others.append((fact, f"t{fact.turn} {how} {clip(fact.what, _SAID)}"))
     ended = [each for each in runs.values() if each[-1].number < 0 or each[-1].number in old]
-    ended.sort(key=lambda each: (each[-1].number, each[-1].turn), reverse=True)
-    failures = [each[-1].number for each in ended if each[-1].good is False and each[-1].number >= 0]
-    ranked = sorted(((rank, each) for each in ended if (rank := _rank(each)) is not None), key=itemgetter(0))
+    ended.sort(key=lambda ran: (ran[-1].number, ran[-1].turn), reverse=True)
+    failures = [ran[-1].number for ran in ended if ran[-1].good is False and ran[-1].number >= 0]
+    # First what failed, then what failed before, then what printed counts.
+    ended.sort(key=lambda ran: (ran[-1].good is not False, all(fact.good is not False for fact in ran)))
     rows: list[tuple[int, int, str]] = []
-    for fact, row in [*((each[-1], _run_row(each)) for _, each in ranked), *reversed(others)]:
+    for fact, row in [*((ran[-1], _run_row(ran)) for ran in ended), *reversed(others)]:
         if row and len(row) + 1 <= room * 2 // 3:
             room -= len(row) + 1
             rows.append((fact.number, fact.turn, row))
@@ -268,32 +267,24 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
     return lines, failures
 
 
-def _rank(ran: Sequence[Observation]) -> int | None:
-    """Return a command's rank, 0 the highest: it failed, failed before, printed counts, or did more than read."""
-    last = ran[-1]
-    does_more = last.ending and (len(ran) > 1 or last.changes)
-    failed_before = any(fact.good is False for fact in ran)
-    reasons = (last.good is False, failed_before, _COUNTS.search(last.ending), does_more)
-    return next((rank for rank, holds in enumerate(reasons) if holds), None)
-
-
 def _run_row(ran: Sequence[Observation]) -> str:
+    """Return the row of a command's runs, "" if they only read and never failed."""
     last = ran[-1]
-    failure = next((fact for fact in reversed(ran[:-1]) if fact.good is False), None)
-    command, before = _shown(last), ""
-    if failure is not None and last.good is not False:
-        other = "" if _shown(failure) == command else f" as `{_shown(failure)}`"
-        before = f" (before, at t{failure.turn}{other}: {failure.ending})"
-    if not last.ending and not before:
+    failure = next((fact for fact in reversed(ran) if fact.good is False), None)
+    says_more = last.ending and (len(ran) > 1 or last.changes or _COUNTS.search(last.ending))
+    if failure is None and not says_more:
         return ""
-    return f"t{last.turn} ran `{command}`: {last.ending or 'its exit status is not known'}{before}"
+    before = ""
+    if failure is not None and last.good is not False:
+        other = "" if _shown(failure) == _shown(last) else f" as `{_shown(failure)}`"
+        before = f" (before, at t{failure.turn}{other}: {failure.ending})"
+    return f"t{last.turn} ran `{_shown(last)}`: {last.ending or 'its exit status is not known'}{before}"
 
 
 def _shown(run: Observation) -> str:
     """Return a command in one line: the first step of a script, without what limits the output."""
-    lines = [line.strip() for line in run.what[:2_000].split("\n") if not re.match(r"\s*(?:#|cd\s+\S+\s*\Z|\Z)", line)]
-    first = clip(" ".join(_SHORTENS.sub("", _LONG_CD.sub("cd …", lines[0])).split()), _COMMAND) if lines else "…"
-    return f"{first} …" if len(lines) > 1 else first
+    first, _, more = run.what[:2_000].strip().partition("\n")
+    return clip(" ".join(_SHORTENS.sub("", first).split()), _COMMAND) + (" …" if more else "")
 
 
 def removals(facts: Sequence[Observation], paths: Collection[str]) -> dict[int, list[str]]:

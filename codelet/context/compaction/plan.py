@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from codelet.context.compaction.lexicon import common_cap
 from codelet.context.compaction.reading import is_error
@@ -24,6 +24,7 @@ _AT_ANCHOR = 67
 _SAME_FROM = 1_000
 SAME = "[unchanged: a later call below has the same result{hint}]"
 _ERROR_LINES, _ERROR_LENGTH, _SEARCHED = 12, 300, 500_000
+LEVELS = 3
 BODY = frozenset({"prompt", "segment", "assistant", "tool"})
 """The kinds of messages that a compaction may take out."""
 
@@ -55,24 +56,18 @@ class CompactionSettings(Record):
     first_id: int | None = None
 
 
-class _Unit(NamedTuple):
-    """A prompt, or an assistant message with its results: places and size."""
-
-    places: range
-    size: int
-
-
 class KeepPlan:
     """The messages of a normalised list that stay, for a target: `kept` by place; those at `cut` are shortened.
 
     `pinned` and `fixed` places stay in any case; at `anchored` places something was settled. Higher levels keep less: 1
-    no whole turns, 2 unseen messages cut short, 3 only what must stay. `whole_turns` counts the newest turns that are
-    whole.
+    cuts what the model has not seen short, 2 keeps only what must stay. `whole_turns` counts the newest turns that are
+    whole. A unit, below, is a prompt, or an assistant message with its results, as a range of places.
     """
 
     def __init__(
         self,
         messages: Sequence[ForeignMessage],
+        sizes: Sequence[int],
         measure: Estimate,
         settings: CompactionSettings,
         target: SizeTarget,
@@ -80,118 +75,115 @@ class KeepPlan:
         pinned: Collection[int],
         anchored: Collection[int],
     ) -> None:
-        self._messages, self._measure, self._anchored = messages, measure, set(anchored)
-        self._first_id, self._target = settings.first_id, target
-        kinds = list(map(kind_of, messages))
-        units: list[_Unit] = []
-        for at, kind in enumerate(kinds):
+        self._messages, self._sizes, self._measure, self._settings = messages, sizes, measure, settings
+        self._target, self._anchored, self._kinds = target, set(anchored), list(map(kind_of, messages))
+        units: list[range] = []
+        for at, kind in enumerate(self._kinds):
             if kind == "tool" and units:
-                start, size = units.pop()
-                units.append(_Unit(range(start[0], at + 1), size + measure(messages[at])))
+                units[-1] = range(units[-1].start, at + 1)
             elif kind in ("prompt", "assistant"):
-                units.append(_Unit(range(at, at + 1), measure(messages[at])))
-        self.fixed = {at for at, kind in enumerate(kinds) if kind not in BODY}
+                units.append(range(at, at + 1))
+        self.fixed = {at for at, kind in enumerate(self._kinds) if kind not in BODY}
         for at in pinned:
-            self.fixed.update(next((unit.places for unit in units if at in unit.places), [at]))
-        if units and len(units[-1].places) <= len(calls_of(messages[units[-1].places[0]])):
-            self.fixed.update(units[-1].places)  # its calls are in flight
-        self._units = [unit for unit in units if unit.places[0] not in self.fixed]
+            self.fixed.update(next((unit for unit in units if at in unit), [at]))
+        if units and len(units[-1]) <= len(calls_of(messages[units[-1].start])):
+            self.fixed.update(units[-1])  # its calls are in flight
+        self._units = [unit for unit in units if unit.start not in self.fixed]
         self.kept: dict[int, ForeignMessage] = {at: messages[at] for at in sorted(self.fixed)}
         self.cut: list[int] = []
         self.warnings: list[str] = []
         self.whole_turns, self._newest = 0, len(messages)
-        available = target.size - sum(map(measure, self.kept.values()))
-        if level == 3 or available <= 0:
+        available = target.size - self._size(self.fixed)
+        if level == 2 or available <= 0:
             return
-        spent = 0 if level else self._keep_turns(kinds, settings.keep_last, available)
-        if not self.whole_turns:
-            spent += self._keep_unseen(kinds, available, short=level == 2)
         if not level:
-            self._keep_units(available * _UNITS // 100 - spent)
+            self._keep_turns(available)
+        if not self.whole_turns:
+            self._keep_unseen(available, short=level == 1)
+        if not level:
+            self._keep_units(available * _UNITS // 100 - self._size(set(self.kept) - self.fixed))
         self._say_once()
 
-    def _keep(self, units: Sequence[_Unit]) -> int:
-        """Keep units whole; return their size."""
-        for unit in units:
-            self.kept.update({at: self._messages[at] for at in unit.places})
-            self._newest = min(self._newest, unit.places[0])
-        return sum(unit.size for unit in units)
+    def _size(self, places: Collection[int]) -> int:
+        return sum(self._sizes[at] for at in places)
 
-    def _keep_turns(self, kinds: Sequence[str], most_turns: int, available: int) -> int:
-        """Keep as many of the newest turns whole as fit; return their size.
+    def _keep(self, places: Collection[int]) -> None:
+        self.kept.update({at: self._messages[at] for at in places})
+        self._newest = min([self._newest, *places])
 
-        Messages after a segment without a prompt count as a turn.
-        """
+    def _keep_turns(self, available: int) -> None:
+        """Keep as many of the newest turns whole as fit. Messages after a segment without a prompt count as a turn."""
         most = available * _TURNS // 100 if self._target.whole is None else self._target.whole
-        segment = max((at for at, kind in enumerate(kinds) if kind == "segment"), default=-1)
-        prompts = [at for at, kind in enumerate(kinds) if kind == "prompt" and at > segment]
-        for turns in range(most_turns, 0, -1):
+        segment = max((at for at, kind in enumerate(self._kinds) if kind == "segment"), default=-1)
+        prompts = [at for at, kind in enumerate(self._kinds) if kind == "prompt" and at > segment]
+        for turns in range(self._settings.keep_last, 0, -1):
             start = prompts[-turns] if len(prompts) >= turns else segment + 1
-            units = [unit for unit in self._units if unit.places[0] >= start]
-            if sum(unit.size for unit in units) <= most:
-                self.whole_turns, self._newest = turns, start
-                return self._keep(units)
-        return 0
+            places = [at for unit in self._units if unit.start >= start for at in unit]
+            if self._size(places) <= most:
+                self.whole_turns = turns
+                self._keep(places)
+                self._newest = start
+                return
 
-    def _keep_unseen(self, kinds: Sequence[str], available: int, *, short: bool) -> int:
-        """Keep the newest prompt and the results that the model has not seen; return their size."""
+    def _keep_unseen(self, available: int, *, short: bool) -> None:
+        """Keep the newest prompt and the results that the model has not seen."""
         if not self._units:
-            return 0
-        last, size = self._units[-1], 0
-        prompt = next((unit for unit in reversed(self._units) if kinds[unit.places[0]] == "prompt"), last)
-        if prompt is not last and not short and 100 * prompt.size <= _PROMPT * available:
-            self.kept[prompt.places[0]] = self._messages[prompt.places[0]]
-            size = prompt.size
-        if last.places.stop < len(kinds) or not (prompt is last or kinds[-1] == "tool"):
-            return size
-        left, most = available - size, self._target.unseen
-        if last.size <= (left * _UNSEEN // 100 if most is None else min(most, left)) and not short:
-            return size + self._keep([last])
-        return size + self._keep_cut(last, left * _CUT_TO // (200 if short else 100), prompt is last)
+            return
+        last = self._units[-1]
+        prompt = next((unit for unit in reversed(self._units) if self._kinds[unit.start] == "prompt"), last)
+        if prompt is not last and not short and 100 * self._size(prompt) <= _PROMPT * available:
+            self.kept[prompt.start] = self._messages[prompt.start]
+            available -= self._size(prompt)
+        if last.stop < len(self._kinds) or not (prompt is last or self._kinds[-1] == "tool"):
+            return
+        most = available * _UNSEEN // 100 if self._target.unseen is None else min(self._target.unseen, available)
+        if self._size(last) <= most and not short:
+            self._keep(last)
+        else:
+            self._keep_cut(last, available * _CUT_TO // (200 if short else 100), last if prompt is last else last[1:])
 
-    def _keep_cut(self, unit: _Unit, room: int, is_prompt: bool) -> int:
-        """Keep a unit with its largest messages cut, if it then fits; return its size."""
-        measure, messages = self._measure, {at: self._messages[at] for at in unit.places}
-        sizes = {at: measure(messages[at]) for at in unit.places[not is_prompt :]}
-        cap = common_cap(list(sizes.values()), max(0, room - unit.size + sum(sizes.values())))
+    def _keep_cut(self, unit: range, room: int, cuttable: range) -> None:
+        """Keep a unit with its largest messages cut, if it then fits."""
+        sizes = {at: self._sizes[at] for at in cuttable}
+        cap = common_cap(list(sizes.values()), max(0, room - self._size(unit) + sum(sizes.values())))
         places = [at for at, size in sizes.items() if size > cap]
+        shorter: dict[int, ForeignMessage] = {}
         for number, at in enumerate(places, len(self.cut)):
-            shorter = shortened(messages[at], cap, measure, self._recall_id(number))
-            if shorter is None:
-                return 0
-            messages[at] = shorter
-        self._keep([unit])
-        self.kept.update(messages)
+            made = shortened(self._messages[at], cap, self._measure, self._recall_id(number))
+            if made is None:
+                return
+            shorter[at] = made
+        self._keep(unit)
+        self.kept.update(shorter)
         self.cut += places
         whose = "there is" if self._target.unseen is None else "the budget has"
         self.warnings.append(
             f"{len(places)} of the newest messages {'is' if len(places) == 1 else 'are'} cut: together they take "
-            f"{unit.size:,} tokens, {whose} room for {room:,}"
+            f"{self._size(unit):,} tokens, {whose} room for {room:,}"
         )
-        return sum(map(measure, messages.values()))
 
     def _recall_id(self, number: int) -> str:
-        return "" if self._first_id is None else f"r{self._first_id + number}"
+        return "" if self._settings.first_id is None else f"r{self._settings.first_id + number}"
 
     def _keep_units(self, left: int) -> None:
         """Keep the newest units before the whole turns; move the cut to an anchor if one is near."""
-        chosen = list[_Unit]()
-        before = (unit for unit in reversed(self._units) if unit.places[0] < self._newest)
-        for unit in (unit for unit in before if unit.places[0] not in self.kept):
-            gap = range(unit.places.stop, chosen[-1].places[0]) if chosen else ()
-            if unit.size > left or any(at not in self.kept for at in gap):
+        chosen: list[range] = []
+        before = (unit for unit in reversed(self._units) if unit.start < self._newest)
+        for unit in (unit for unit in before if unit.start not in self.kept):
+            gap = range(unit.stop, chosen[-1].start) if chosen else ()
+            if self._size(unit) > left or any(at not in self.kept for at in gap):
                 break
-            left -= unit.size
+            left -= self._size(unit)
             chosen.append(unit)
-        total = stays = sum(unit.size for unit in chosen)
+        total = stays = sum(map(self._size, chosen))
         for number in range(len(chosen) - 1, 0, -1):
-            stays -= chosen[number].size
-            if chosen[number].places[0] - 1 in self._anchored or 100 * stays < _AT_ANCHOR * total:
+            stays -= self._size(chosen[number])
+            if chosen[number].start - 1 in self._anchored or 100 * stays < _AT_ANCHOR * total:
                 break
-            if self._anchored.intersection(chosen[number].places):
+            if self._anchored.intersection(chosen[number]):
                 chosen = chosen[:number]
                 break
-        self._keep(chosen)
+        self._keep([at for unit in chosen for at in unit])
 
     def _say_once(self) -> None:
         """Keep only the newest of equal long results whole."""

@@ -27,19 +27,20 @@ _NEW_KEY = re.compile(r"new|replace|after", re.IGNORECASE)
 _CODE_KEY = re.compile(r"(?:exit|return)_?(?:code|status)\Z", re.IGNORECASE)
 # How agents and shells report an exit status, alone on a line.
 _EXIT = re.compile(r"(?i)^\W{0,3}(?:\w+ )?exit(?:ed)?(?: with)?[ _](?:code|status)[: ]+(-?\d+)\W*$")
-# What programs print at the start of a line. A file called NotFoundError.ts in a listing is no error.
-_ERROR_START = (
+# What programs print at the start of a line, or as all of it. A file NotFoundError.ts in a listing is no error.
+_ERROR = re.compile(
     r"\s*(?:[\w.]*(?:Error|Exception|Panic): \S|"
     r"(?:\S{1,120}[:(]\d+[,:)]\S*\s*)?(?:- )?(?:[Ee]rror|ERROR|fatal|panic)(?:\[\w+\]| TS\d+)?: \S|"
-    r"FAILED \S|FAIL[: ]\S|--- FAIL|E   \S|npm ERR!)"
+    r"FAILED \S|FAIL[: ]\S|--- FAIL|E   \S|npm ERR!)|"
+    r".{0,120}(?:command not found|No such file or directory|Permission denied)\s*\Z"
 )
-_ERROR_ENDS = ("command not found", "No such file or directory", "Permission denied")
-_ERROR = re.compile(rf"{_ERROR_START}|.{{0,120}}(?:{'|'.join(_ERROR_ENDS)})\s*\Z")
-_ERROR_LINE = re.compile(f"^{_ERROR_START}", re.MULTILINE)
 
 
 class DecodedCall(NamedTuple):
-    """One call: its decoded arguments, the path and the command in them, and its heading."""
+    """One call: its decoded arguments, the path and the command in them, its heading, its pairs of old and new text.
+
+    `writes` is true if it has text for a file.
+    """
 
     id: str
     name: str
@@ -47,24 +48,8 @@ class DecodedCall(NamedTuple):
     path: str
     command: str
     label: str
-
-    @property
-    def edits(self) -> list[tuple[str, str]]:
-        """The pairs of old and new text."""
-        found = []
-        for each in inside(self.values):
-            texts = {key: text for key, text in each.items() if isinstance(text, str)} if isinstance(each, dict) else {}
-            old = next((text for key, text in texts.items() if _OLD_KEY.match(key) and text), "")
-            new = next((text for key, text in texts.items() if _NEW_KEY.match(key)), None)
-            found += [(old, new)] if old and new is not None else []
-        return found
-
-    @property
-    def writes(self) -> bool:
-        """Return whether it has text for a file."""
-        texts = [text for key, text in self.values.items() if isinstance(text, str) and not _PATH_KEY.search(key)]
-        has_content = any("content" in key.lower() or "text" in key.lower() for key in self.values) and bool(texts)
-        return bool(self.path) and not self.command and (has_content or bool(self.edits))
+    edits: Sequence[tuple[str, str]]
+    writes: bool
 
 
 class SessionPiece(NamedTuple):
@@ -100,7 +85,7 @@ class ReadSession:
     """
 
     def __init__(self, messages: Sequence[ForeignMessage], records: Mapping[str, CallRecord] | None = None) -> None:
-        self.messages, self.records, self.turns = messages, records or {}, turns_of(messages)
+        self.records, self.turns = records or {}, turns_of(messages)
         self.handoff: list[str] = []
         self.state: list[str] = []
         self.pieces: list[SessionPiece] = []
@@ -149,7 +134,7 @@ class ReadSession:
             failed = bool(message.get("failed")) or says_no
             if call is not None and call.command and not failed:
                 known = code is not None and (code != 0 or not hides_status(call.command))
-                failed = bool(code) if known else bool(first_error(text[:_SEARCHED]))
+                failed = bool(code) if known else bool(first_error(text))
         text = _with_images(message, text)
         return SessionPiece(at, turn, "result", text, call.label if call else "result", call, code, failed)
 
@@ -163,7 +148,8 @@ def _with_images(message: ForeignMessage, text: str) -> str:
 def call_of(call: Mapping[str, object]) -> DecodedCall:
     """Return a call with its arguments decoded."""
     values, name = _decoded(call_arguments(call)), call_name(call)
-    paths = (text for key, text in values.items() if isinstance(text, str) and _PATH_KEY.search(key))
+    texts = {key: text for key, text in values.items() if isinstance(text, str)}
+    paths = (text for key, text in texts.items() if _PATH_KEY.search(key))
     path = next((text for text in paths if 0 < len(text) <= _LONGEST_PATH and "\n" not in text), "")
     command = next((text for k, v in values.items() if _COMMAND_KEY.search(k) and (text := _command(v))), "")
     if path and not re.search(r"\s", command):
@@ -174,7 +160,22 @@ def call_of(call: Mapping[str, object]) -> DecodedCall:
     if len(label) > _LABEL:
         is_path = not command and subject is path
         label = f"…{path[1 - _LABEL :]}" if is_path else f"{label[: between_tokens(label, _LABEL - 1, -1)].rstrip()}…"
-    return DecodedCall(str(call["id"]), name, values, path, command, f"{name} {label}".strip().replace("]", ")"))
+    edits = _edits(values)
+    content = any("content" in key.lower() or "text" in key.lower() for key in values)
+    writes = bool(path and not command) and (bool(edits) or (content and any(not _PATH_KEY.search(k) for k in texts)))
+    heading = f"{name} {label}".strip().replace("]", ")")
+    return DecodedCall(str(call["id"]), name, values, path, command, heading, edits, writes)
+
+
+def _edits(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the pairs of old and new text in decoded arguments."""
+    found = []
+    for each in inside(values):
+        texts = {key: text for key, text in each.items() if isinstance(text, str)} if isinstance(each, dict) else {}
+        old = next((text for key, text in texts.items() if _OLD_KEY.match(key) and text), "")
+        new = next((text for key, text in texts.items() if _NEW_KEY.match(key)), None)
+        found += [(old, new)] if old and new is not None else []
+    return found
 
 
 def _decoded(arguments: str) -> Mapping[str, Any]:
@@ -233,15 +234,7 @@ def is_error(line: str) -> bool:
 
 def first_error(text: str) -> str:
     """Return the first line that begins as programs print errors, else ""."""
-    if any(end in text for end in _ERROR_ENDS):
-        return next((line.strip() for line in text.split("\n") if is_error(line)), "")
-    found = _ERROR_LINE.search(text)
-    return line_around(text, found.end()) if found else ""
-
-
-def line_around(text: str, place: int) -> str:
-    """Return the line of a text around a place."""
-    return text[text.rfind("\n", 0, place) + 1 :].partition("\n")[0].strip()
+    return next((line.strip() for line in text[:_SEARCHED].split("\n") if is_error(line)), "")
 
 
 def hides_status(command: str) -> bool:

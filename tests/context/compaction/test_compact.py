@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codelet.context.compaction.engine import compact
-from codelet.context.compaction.observed import WEIGHTS
+from codelet.context.compaction.observed import ANCHORS
 from codelet.messages import NO_RESULT, normalise
 from tests.context.compaction.lists import (
     calling,
@@ -128,7 +128,7 @@ def test_the_report_tells_each_turns_fate_with_its_score():
     assert report.turns[0].fate == "summarised"
     assert report.turns[-1].score.recency == 20
     assert all(fate.after > 0 for fate in report.turns)
-    assert {anchor.kind for anchor in report.anchors} <= {*WEIGHTS}
+    assert {anchor.kind for anchor in report.anchors} <= {*ANCHORS}
     gone = set(report.removed)
     assert all(messages[i] in made.messages for i in range(len(messages)) if i not in gone)
     assert report.lost

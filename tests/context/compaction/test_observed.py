@@ -7,7 +7,14 @@ import pytest
 from codelet.call_record import CallRecord, CommandEnd, FileFact
 from codelet.context.compaction.engine import compact
 from codelet.context.compaction.lexicon import Lexicon
-from codelet.context.compaction.observed import anchors_of, command_key, observations_in, observations_of, state_lines
+from codelet.context.compaction.observed import (
+    ANCHORS,
+    anchors_of,
+    command_key,
+    observations_in,
+    observations_of,
+    state_lines,
+)
 from codelet.context.compaction.reading import ReadSession
 from codelet.context.compaction.report import scores
 from tests.context.compaction.lists import calling, coding_session, result, says, segments_of, user
@@ -85,7 +92,7 @@ def test_anchors_come_from_what_was_seen_in_any_language():
     anchors = anchors_of(session, observations_of(session))
     kinds = {(anchor.turn, anchor.kind) for anchor in anchors}
     assert {(1, "error fixed"), (1, "last edit"), (1, "checkpoint"), (2, "milestone"), (2, "task done")} <= kinds
-    assert all(anchor.weight <= 40 and anchor.confidence >= 90 for anchor in anchors)
+    assert all(weight <= 40 and confidence >= 90 for weight, confidence in ANCHORS.values())
     rated = scores(session, anchors, Lexicon(), {})
     assert rated[1].anchor == 36 and rated[2].anchor == 32
 

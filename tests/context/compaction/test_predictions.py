@@ -11,7 +11,7 @@ import pytest
 from codelet.context.archive import Archive, text_in
 from codelet.context.compaction.engine import compact
 from codelet.context.compaction.lexicon import Lexicon
-from codelet.context.compaction.observed import WEIGHTS, TurnAnchor
+from codelet.context.compaction.observed import ANCHORS, TurnAnchor
 from codelet.context.compaction.plan import CompactionSettings, IrreducibleContext
 from codelet.context.compaction.reading import ReadSession
 from codelet.context.compaction.report import scores
@@ -68,10 +68,10 @@ def test_p4_no_signal_wins_alone_however_loud():
     shout = " ".join(f"Keyword{n}Error" for n in range(3_000))
     messages = [user("fix parse_header"), says(shout), user("now parse_header again " + shout), says("ok")]
     messages += [user(f"step {n}") for n in range(4)] + [user(f"Once more: {shout}")]
-    anchors = [TurnAnchor(1, kind, "x") for kind in WEIGHTS]
+    anchors = [TurnAnchor(1, kind, "x") for kind in ANCHORS]
     rated = scores(ReadSession(messages), anchors, Lexicon(), {2: 10**9, 3: -(10**9)})
     loud = rated[1]
-    assert (loud.anchor, loud.relevance) == (max(WEIGHTS.values()), 20), "each at its cap, and no further"
+    assert (loud.anchor, loud.relevance) == (ANCHORS["error fixed"][0], 20), "each at its cap, and no further"
     assert [rated[turn].recency for turn in (1, 7)] == [2, 20]
     assert [rated[turn].feedback for turn in (2, 3)] == [5, -5]
     assert all(score.total <= 110 for score in rated.values())

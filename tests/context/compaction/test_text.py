@@ -6,8 +6,8 @@ import pytest
 
 from codelet.context.compaction.engine import compact
 from codelet.context.compaction.lexicon import clip, is_noise
+from codelet.context.compaction.lines import prose_lines
 from codelet.context.compaction.plan import CompactionSettings
-from codelet.context.compaction.prose import prose_lines
 from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, parse_segment, render
 from tests.context.compaction.lists import Message, calling, coding_session, result, says, segments_of, size, user
 from tests.context.compaction.planted import LANGUAGES, did, in_language, reads, with_base64
@@ -118,3 +118,15 @@ def test_a_list_can_be_folded_though_it_fits():
     assert len(made.messages) < len(messages) and made.report.tier == 2
     text = text_of(made.messages)
     assert all(f"handler_{n} now returns" in text for n in range(1, 7))
+
+
+def test_a_prompt_that_was_answered_competes_with_the_others():
+    messages = [
+        user(f"Remark {n} of many about nothing.") if n % 2 else says("Understood, I will go on with it.")
+        for n in range(1, 61)
+    ]
+    messages += [user("And a last remark that needs no place of its own here."), says("Fine.")]
+    answered = compact(messages, size(messages) // 10)
+    assert "needs no place" not in str(answered.messages[-1]["content"])
+    asked = compact(messages[:-1], size(messages) // 10)
+    assert asked.messages[-1] == messages[-2]
