@@ -14,7 +14,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -42,7 +42,6 @@ class FileStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._placed: dict[str, str] = {}
 
     def shown(self, name: str) -> str:
         return str(self.folder / name)
@@ -87,15 +86,16 @@ class FileStore:
         ticket_path(self._path(name), ticket).unlink(missing_ok=True)
 
     def save(self, name: str, parts: Sequence[bytes], *, lease: Lease, expected: str | None) -> str:
-        """Write and sync a temporary file, and rename it to `name`."""
+        """Write and sync a temporary file, and rename it to `name`. The folder is synced when the lease is released.
+
+        Until then a machine that loses power may come back with the save before this one, whole.
+        """
         path = self._path(name)
         if not isinstance(lease, FileLease) or not lease.held or lease.target != path:
             raise SaveConflict(f"{path}: its lock was given up")
-        # Our own last save counts too: it may have been in place already when it was reported as failed.
-        if self.revision(name) not in (expected, self._placed.get(name, expected)):
+        if self.revision(name) != expected:
             raise SaveConflict(f"{path}: another process changed it")
-        is_new = expected is None and name not in self._placed
-        return _place(path, parts, is_new=is_new, placed=lambda revision: self._placed.update({name: revision}))
+        return _place(path, parts, is_new=expected is None)
 
     def save_beside(self, name: str, parts: Sequence[bytes]) -> str:
         """`NAME.conflict-N.json`, with the first N that is free."""
@@ -105,6 +105,7 @@ class FileStore:
             sibling = path.with_name(f"{stem}.conflict-{number}.json")
             with suppress(SaveConflict):
                 _place(sibling, parts, is_new=True)
+                _sync_folder(self.folder)
                 return sibling.name
         raise AssertionError
 
@@ -142,10 +143,8 @@ class FileStore:
         return self.folder / name
 
 
-def _place(
-    target: Path, parts: Sequence[bytes], *, is_new: bool, placed: Callable[[str], object] = lambda revision: None
-) -> str:
-    """Write and sync a temporary file and give it the target's name; return its revision, which `placed` gets first.
+def _place(target: Path, parts: Sequence[bytes], *, is_new: bool) -> str:
+    """Write and sync a temporary file and give it the target's name; return its revision.
 
     Raises SaveConflict if the target is to be new and is not, and StoreUnreachable.
     """
@@ -159,10 +158,8 @@ def _place(
                 _link(temporary, target)
             else:
                 temporary.rename(target)
-            placed(revision)
         finally:
             temporary.unlink(missing_ok=True)
-        _sync_folder(target.parent)
     except FileExistsError:
         raise SaveConflict(f"{target}: another process created it") from None
     except OSError as error:
@@ -202,14 +199,13 @@ def _link(temporary: Path, target: Path) -> None:
 
 
 def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # some file systems cannot, and need not
-            raise
-    finally:
-        os.close(folder)
+    """Bring a folder's names to the disk. What they name was synced before; some file systems cannot do this."""
+    with suppress(OSError):
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _opened(path: str, flags: int) -> int:
@@ -240,6 +236,7 @@ class FileLease:
         """Give it up and remove the lock's file; a process that opened that file in the meantime opens a new one."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
+            _sync_folder(self.target.parent)
             lock_path(self.target).unlink(missing_ok=True)
             os.close(descriptor)
 
