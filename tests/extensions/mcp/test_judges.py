@@ -24,7 +24,7 @@ from tests.support.server import closed_port
 
 MODULES = Path(os.environ.get("CODELET_MCP_MODULES") or ROOT / "node_modules" / "@modelcontextprotocol")
 PYTHON = os.environ.get("CODELET_MCP_PYTHON") or sys.executable
-NODE = shutil.which("node")
+NODE = os.environ.get("CODELET_NODE") or shutil.which("node")
 MODERN = """
 import sys
 from mcp.server import MCPServer
@@ -67,7 +67,7 @@ def _can_import_glob() -> bool:
     return NODE is not None and subprocess.run([str(NODE), "-e", code], check=False).returncode == 0
 
 
-needs_node_22 = pytest.mark.skipif(not _can_import_glob(), reason="needs Node 22 or newer")
+needs_node_22 = pytest.mark.skipif(not _can_import_glob(), reason="needs Node 22 or newer (CODELET_NODE)")
 needs_mcp = pytest.mark.skipif(not _has_mcp(), reason=f"needs mcp in {PYTHON} (CODELET_MCP_PYTHON)")
 
 
