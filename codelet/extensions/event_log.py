@@ -159,21 +159,15 @@ def _opened(path: Path) -> int:
         state = os.fstat(file)
         if not stat.S_ISREG(state.st_mode):
             os.set_blocking(file, True)
-        elif state.st_size > 0 and str(path.parent) not in _DEVICES and not _is_log(path, state):
-            os.close(file)
-            raise UsageError(f"cannot write the log {path}: it is another file; name a new one, or an earlier log")
+        elif state.st_size > 0 and str(path.parent) not in _DEVICES:
+            with os.fdopen(open_named(path, os.O_RDONLY), "rb") as earlier:
+                is_log = os.path.samestat(state, os.fstat(earlier.fileno())) and earlier.read(len(_BEGINS)) == _BEGINS
+            if not is_log:
+                os.close(file)
+                raise UsageError(f"cannot write the log {path}: it is another file; name a new one, or an earlier log")
     except OSError as error:
         raise UsageError(f"cannot write the log {path}: {error.strerror}") from None
     return file
-
-
-def _is_log(path: Path, state: os.stat_result) -> bool:
-    """Return whether the file, which has that state, begins as a log does. Raises OSError."""
-    reader = open_named(path, os.O_RDONLY)
-    try:
-        return os.path.samestat(state, os.fstat(reader)) and os.read(reader, len(_BEGINS)) == _BEGINS
-    finally:
-        os.close(reader)
 
 
 def _numbers(usage: Usage) -> dict[str, object]:

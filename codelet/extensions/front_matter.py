@@ -10,12 +10,10 @@ from __future__ import annotations
 import json
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from codelet.events import Notices
-from codelet.record import Record
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
@@ -24,11 +22,7 @@ if TYPE_CHECKING:
 UserValue = TypeVar("UserValue")
 
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)?---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
-_PLAIN = re.compile(r"([A-Za-z][\w-]*):[ \t]+([^\s\"'|>&*!#%@`{].*)")
-"""A field that needs no YAML reader: YAML 1.2 gives the same text, or an error for what people mean by it."""
-_LOOSE = re.compile(r"([A-Za-z][\w-]*):(.*)")
-IGNORED = ("allowed-tools", "disallowed-tools", "model", "hooks", "agent", "context")
-"""Fields of commands and skills that grant rights or choose models elsewhere: here the user's settings do that."""
+_FIELD = re.compile(r"([A-Za-z][\w-]*):(?:\s+[>|][+-]?)?(.*)")
 _PLAIN_TYPES = {"array": "a list", "object": "a table", "str": "a text", "int": "a whole number"} | {
     "float": "a number", "bool": "true or false", "null": "nothing",
 }  # fmt: skip
@@ -47,46 +41,6 @@ class FileFault(Exception):
     def at(self, path: Path | str) -> str:
         """Return the error with its place in the file."""
         return f"{path}:{self.line}: {self}"
-
-
-class UserFile(Record, kw_only=True):
-    """A command or a skill: `path` is its file, `project` the project that brings it.
-
-    `ignored` are its fields that codelet does not use.
-    """
-
-    name: str
-    description: str
-    path: Path
-    project: Path | None
-    ignored: tuple[str, ...]
-
-    def report_ignored(self, what: str, notices: Notices) -> None:
-        """Tell the user once which fields codelet does not use."""
-        if self.ignored:
-            notices.say(f"{what}: codelet does not use its {' and '.join(self.ignored)}", once=what)
-
-
-NamedFile = TypeVar("NamedFile", bound=UserFile)
-
-
-def read_all(
-    paths: Iterable[tuple[Path, Path | None]], read: Callable[[Path, Path | None], NamedFile], most: int
-) -> tuple[list[NamedFile], list[str]]:
-    """Read files, each with its project; return the first of each name, at most `most`, and the errors in others."""
-    found: dict[str, NamedFile] = {}
-    problems: list[str] = []
-    for path, project in paths:
-        try:
-            each = read(path, project)
-        except FileFault as fault:
-            problems.append(fault.at(path))
-            continue
-        if len(found) == most and each.name not in found:
-            problems.append(f"{path}: there are more than {most}")
-            break
-        found.setdefault(each.name, each)
-    return list(found.values()), problems
 
 
 def read_text_file(path: Path, most: int, *, within: Path | None, cut: bool = False) -> str:
@@ -131,7 +85,7 @@ def converted(value: object, kind: type[UserValue], lines: Mapping[str, int] | N
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `$")
-        problem = re.sub(r"`(\w+)`", lambda found: _PLAIN_TYPES.get(found[1], repr(found[1])), problem)
+        problem = re.sub(r"`(\w+)(?: \| null)?`", lambda found: _PLAIN_TYPES.get(found[1], repr(found[1])), problem)
         path = path.rstrip("`").partition("[...]")[0]
         text = f"{path.removeprefix('.')}: {problem}" if path else problem
         if lines is None:
@@ -146,39 +100,36 @@ def split_front(text: str) -> tuple[str | None, str]:
 
 
 def fields_of(front: str) -> dict[str, str]:
-    """The fields of front matter as texts, read leniently; what is nested is empty.
-
-    What is no YAML, such as a description with a colon in it, is read verbatim.
+    """Return the fields of front matter as texts, read leniently, as people write it: each is one line and the indented
+    lines below it. Texts with a colon need no quotes.
     """
-    lines = [line.rstrip() for line in front.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    plain = [_PLAIN.fullmatch(line) for line in lines]
-    if all(each is not None and " #" not in each[2] for each in plain):
-        return {each[1]: each[2] for each in plain if each is not None}
-    try:
-        found, _ = read_yaml(front, typed=False)
-        if isinstance(found, dict):
-            return {name: value if isinstance(value, str) else "" for name, value in found.items()}
-    except FileFault:
-        pass
-    loose: dict[str, str] = {}
-    for line in lines:
-        if (field := _LOOSE.fullmatch(line)) is not None:
-            loose[name := field[1]] = field[2].strip().strip("\"'")
-        elif loose:
-            loose[name] = f"{loose[name]} {line.strip()}".removeprefix(">").removeprefix("|").strip()
-    return loose
+    found: dict[str, str] = {}
+    for line in front.splitlines():
+        if (field := _FIELD.fullmatch(line.rstrip())) is not None:
+            found[name := field[1]] = field[2].strip()
+        elif found and line[:1].isspace():
+            found[name] = f"{found[name]} {line.strip()}".strip()
+    return {name: _plain(value) for name, value in found.items()}
 
 
-def read_yaml(text: str, above: int = 0, *, typed: bool = True) -> tuple[object, dict[str, int]]:
+def _plain(value: str) -> str:
+    """Return a value without its quotes or its comment."""
+    for quote, escaped in (("'", "''"), ('"', '\\"')):
+        if value.startswith(quote) and (end := value.rfind(quote)):
+            return value[1:end].replace(escaped, quote)
+    return re.split(r"(?:^|\s)#", value)[0].rstrip()
+
+
+def read_yaml(text: str, above: int = 0) -> tuple[object, dict[str, int]]:
     """Return the value of the one document in a text, and the line of each part by its path, such as `.tools[1]`.
 
-    There are `above` lines before the text in its file. All values are texts unless `typed`. Raises FileFault.
+    There are `above` lines before the text in its file. Raises FileFault.
     """
-    import yaml  # only for what needs it: most front matter does not
+    import yaml  # only profiles need it
 
     try:
         _check(text, above)
-        loader = yaml.SafeLoader(text) if typed else yaml.BaseLoader(text)
+        loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
         lines: dict[str, int] = {}
         if root is None:

@@ -54,18 +54,12 @@ class Machine(Extension, Source):
         """Return the current environment, and all facts of the machine."""
         state = await asyncio.to_thread(machine_state, session.workspace)
         rows = [await Environment(session.workspace, session.toolbox.permissions).text()]
-        rows += [
-            f"{label}: {text}"
-            for label, text in (
-                ("Python", str(state.get("python", ""))),
-                ("Memory", _memory(state)),
-                ("Disk", _percent(state.get("disk_usage_percent"))),
-                ("Load", _load()),
-                ("Battery", _percent(state.get("battery_percent"))),
-                ("Up for", _duration(state.get("uptime_seconds"))),
-            )
-            if text
-        ]
+        known = (
+            ("Python", str(state.get("python", ""))),
+            *_facts_of(state),
+            ("Up for", _duration(state.get("uptime_seconds"))),
+        )
+        rows += [f"{label}: {text}" for label, text in known if text]
         rows += [f"{_process(each)}, process {each['pid']}" for each in state.get("processes", ())]
         if not self._in_requests:
             rows.append("the model gets the first lines only; --environment full adds the machine's state")
@@ -73,20 +67,22 @@ class Machine(Extension, Source):
 
 
 def line_of(state: MachineState) -> str:
-    """The machine in one line; what is not known is left out."""
-    parts = (
-        ("memory", _memory(state)),
-        ("disk", _percent(state.get("disk_usage_percent"))),
-        ("load", _load()),
-        ("battery", _percent(state.get("battery_percent"))),
-        ("largest processes", "; ".join(map(_process, state.get("processes", [])[:_MOST_PROCESSES]))),
-    )
-    return _MACHINE.format(state=", ".join(f"{label} {text}" for label, text in parts if text))
+    """Return the machine in one line, without what is not known."""
+    largest = "; ".join(map(_process, state.get("processes", [])[:_MOST_PROCESSES]))
+    parts = (*_facts_of(state), ("largest processes", largest))
+    return _MACHINE.format(state=", ".join(f"{label.lower()} {text}" for label, text in parts if text))
 
 
-def _memory(state: MachineState) -> str:
+def _facts_of(state: MachineState) -> list[tuple[str, str]]:
+    """Return labels with texts, which are empty if the fact is not known."""
     used, total = state.get("memory_used_mb"), state.get("memory_total_mb")
-    return "" if used is None or total is None else f"{used / 1024:.1f} of {total / 1024:.1f} GiB used"
+    memory = "" if used is None or total is None else f"{used / 1024:.1f} of {total / 1024:.1f} GiB used"
+    return [
+        ("Memory", memory),
+        ("Disk", _percent(state.get("disk_usage_percent"))),
+        ("Load", _load()),
+        ("Battery", _percent(state.get("battery_percent"))),
+    ]
 
 
 def _percent(share: float | None) -> str:

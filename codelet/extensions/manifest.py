@@ -5,7 +5,7 @@ Until then an extension costs no module, no token of a request but its tools, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +20,6 @@ from codelet.extensions.base import (
     ExtensionClass,
     Guard,
     GuardedCall,
-    Named,
     Noted,
     OpenedWith,
 )
@@ -78,6 +77,11 @@ class ManifestRow(Record, kw_only=True):
     needs: Literal["", "sandbox", "audit"] = ""
     on: Callable[[OpenedWith], bool] = lambda given: True
     starts: Callable[[OpenedWith], bool] = lambda given: False
+
+
+def _has_prompt_files(given: OpenedWith) -> bool:
+    reads = given.settings.skills == "on" and not given.settings.bare
+    return reads and bool(given.folders("commands") or given.folders("skills"))
 
 
 ROWS = (
@@ -156,16 +160,7 @@ ROWS = (
     ),
     ManifestRow(made="narrator:Narrator", on=lambda given: given.settings.narrative != "off", wakes=("near",)),
     ManifestRow(made="event_log:EventLog", is_eager=True, on=lambda given: given.settings.log is not None),
-    ManifestRow(
-        made="skills:Skills",
-        is_eager=True,
-        on=lambda given: _reads(given) and any(any(each.path.glob("*/SKILL.md")) for each in given.folders("skills")),
-    ),
-    ManifestRow(
-        made="file_commands:FileCommands",
-        is_eager=True,
-        on=lambda given: _reads(given) and bool(given.folders("commands")),
-    ),
+    ManifestRow(made="prompt_files:PromptFiles", is_eager=True, on=_has_prompt_files),
     ManifestRow(made="hooks:Hooks", is_eager=True, on=lambda given: bool(given.settings.hooks)),
     ManifestRow(made="diagnostics:Diagnostics", is_eager=True, on=lambda given: bool(given.settings.checkers)),
     ManifestRow(
@@ -210,10 +205,6 @@ def turned_on(given: OpenedWith) -> list[Extension]:
     return [_class_of(row)(given) if row.is_eager else Listed(row, given) for row in rows]
 
 
-def _reads(given: OpenedWith) -> bool:
-    return given.settings.skills == "on" and not given.settings.bare
-
-
 class Listed(Extension, Guard, Source):
     """A row's extension in one session: has the row's names, and creates the extension at the first use of one.
 
@@ -227,7 +218,7 @@ class Listed(Extension, Guard, Source):
         self._offers = offers
         self._session: SessionView
         self.awake: Extension | None = None
-        self.tools = tuple(_stand_in(each, self.wake) for each in row.tools)
+        self.tools = tuple(map(self._tool, row.tools))
         self.commands = tuple(
             Command(name, about, partial(self._command, name), arguments)
             for name, (about, arguments) in row.commands.items()
@@ -247,11 +238,6 @@ class Listed(Extension, Guard, Source):
             self.awake = made
             made.attach(session)
         return self.awake
-
-    @property
-    def _there(self) -> Extension:
-        """The extension, or an empty one."""
-        return self.awake or _NONE
 
     def attach(self, session: SessionView) -> None:
         self._session = session
@@ -280,15 +266,15 @@ class Listed(Extension, Guard, Source):
     @property
     def ends_answers(self) -> bool:
         """Return whether the extension exists and can end answers."""
-        return self._there.ends_answers
+        return (self.awake or _NONE).ends_answers
 
     def offered(self) -> Sequence[Tool]:
         if self.tools and self._offers != "when needed":
             return self.tools if self._offers == "always" else ()
-        return self._there.offered()
+        return (self.awake or _NONE).offered()
 
     def _guard_at(self, moment: Waking | Literal["before"]) -> Guard:
-        extension = self.wake() if moment in self._row.wakes else self._there
+        extension = self.wake() if moment in self._row.wakes else self.awake or _NONE
         return extension.guards[0] if extension.guards else _NO_GUARD
 
     async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
@@ -304,49 +290,58 @@ class Listed(Extension, Guard, Source):
         self._guard_at("record").record(kind, call, **facts)
 
     async def begin(self) -> None:
-        for each in self._there.reminders:
+        for each in (self.awake or _NONE).reminders:
             await each.begin()
 
     async def text(self) -> str | None:
         return None if self.awake is None else await self.awake.reminders[0].text()
 
     def sent(self) -> None:
-        for each in self._there.reminders:
+        for each in (self.awake or _NONE).reminders:
             each.sent()
 
     async def _command(self, name: str, session: SessionView, argument: str) -> str:
-        return await _named(self.wake().commands, name).run(session, argument)
+        return await next(each for each in self.wake().commands if each.name == name).run(session, argument)
+
+    def _tool(self, row: ToolRow) -> Tool:
+        """Return the tool of a row: its description from the row, its functions from the extension's tool."""
+
+        def own() -> Tool:
+            return next(each for each in self.wake().tools if each.name == row.name)
+
+        async def run(context: ToolContext, progress: Callable[[str], None], **arguments: Any) -> ToolOutput:
+            return await own().run(context, progress, **arguments)
+
+        def preview(context: ToolContext, arguments: Arguments) -> Preview:
+            return own().previewed(context, arguments)
+
+        def check(arguments: Arguments) -> Arguments:
+            checked = own().check
+            return arguments if checked is None else checked(arguments)
+
+        return Tool(
+            row.name, *_request_form(row.name), run, in_memory, lambda arguments: own().about(arguments), preview, check
+        )
 
     def _part(self, key: str) -> ExportPart:
-        own = _RowPart(self, key, "export" in self._row.wakes)
-        return ExportPart(key, own.save, own.restore, own.schema)
+        """Return a key of the row. It saves nothing before the extension exists, unless an export creates it."""
+
+        def own() -> ExportPart:
+            return next(part for part in self.wake().parts if part.key == key)
+
+        def save() -> Any:
+            return UNSAID if self.awake is None and "export" not in self._row.wakes else own().save()
+
+        def restore(value: object) -> None:
+            if value or self.awake is not None:
+                own().restore(value)
+
+        return ExportPart(key, save, restore, lambda: own().schema())
 
 
 def _class_of(row: ManifestRow) -> Any:
     module, _, name = row.made.partition(":")
     return getattr(import_module(f"{__package__}.{module}"), name)
-
-
-class _RowPart:
-    """A key of a row. It saves nothing before the extension exists, unless an export creates it."""
-
-    __slots__ = ("_always", "_key", "_listed")  # a closure for each method takes twice the memory, in every session
-
-    def __init__(self, listed: Listed, key: str, always: bool) -> None:
-        self._listed, self._key, self._always = listed, key, always
-
-    def _own(self) -> ExportPart:
-        return next(part for part in self._listed.wake().parts if part.key == self._key)
-
-    def save(self) -> Any:
-        return UNSAID if self._listed.awake is None and not self._always else self._own().save()
-
-    def restore(self, value: object) -> None:
-        if value or self._listed.awake is not None:
-            self._own().restore(value)
-
-    def schema(self) -> Mapping[str, Any]:
-        return self._own().schema()
 
 
 _NONE = Extension()
@@ -370,10 +365,6 @@ for _name in _FORWARDED:
 _NO_GUARD = Guard()
 
 
-def _named(parts: Iterable[Named], name: str) -> Named:
-    return next(part for part in parts if part.name == name)
-
-
 @cache
 def _request_form(name: str) -> tuple[str, dict[str, Any]]:
     """Return the description and the parameters of a tool, shared by all sessions."""
@@ -381,34 +372,3 @@ def _request_form(name: str) -> tuple[str, dict[str, Any]]:
     description, meanings = described(tool.text, tuple(tool.arguments))
     properties = {argument: {"type": kind} | meanings[argument] for argument, kind in tool.arguments.items()}
     return description, {"type": "object", "properties": properties}
-
-
-class _StandIn:
-    """The functions of a row's tool, which call the extension's own tool of that name."""
-
-    __slots__ = ("_name", "_wake")
-
-    def __init__(self, name: str, wake: Callable[[], Extension]) -> None:
-        self._name, self._wake = name, wake
-
-    def _own(self) -> Tool:
-        return _named(self._wake().tools, self._name)
-
-    async def run(self, context: ToolContext, progress: Callable[[str], None], **arguments: Any) -> ToolOutput:
-        return await self._own().run(context, progress, **arguments)
-
-    def title(self, arguments: Arguments) -> str:
-        return self._own().about(arguments)
-
-    def preview(self, context: ToolContext, arguments: Arguments) -> Preview:
-        return self._own().previewed(context, arguments)
-
-    def check(self, arguments: Arguments) -> Arguments:
-        checked = self._own().check
-        return arguments if checked is None else checked(arguments)
-
-
-def _stand_in(row: ToolRow, wake: Callable[[], Extension]) -> Tool:
-    """Return the tool of a row: its description from the row, its functions from the extension's tool."""
-    own = _StandIn(row.name, wake)
-    return Tool(row.name, *_request_form(row.name), own.run, in_memory, own.title, own.preview, own.check)

@@ -26,15 +26,18 @@ _RANGE = r"\s*L?([0-9]{1,12})\s*(?:(-|:|\.\.)\s*L?([0-9]{1,12})?)?\s*"
 _LARGEST = 10**12
 
 
-class Recall(Extension):
+class Recall(Extension, Guard):
     """The tool over one session's archive. The session's entry bounds each answer, and keeps account of what it shows.
 
-    Every result of a call is cut to what may enter the list.
+    Every result of a call is cut to what may enter the list; the whole text is kept in memory where it fits.
     """
 
+    in_subsessions = False
+
     def __init__(self, compactor: Compactor, entry: Entry) -> None:
-        self.guards = (_Admission(entry),)
+        self.guards = (self,)
         self._compactor = compactor
+        self._entry = entry
         self.tools = (recall_tool(lambda: compactor.archive, entry),)
 
     @classmethod
@@ -44,17 +47,8 @@ class Recall(Extension):
     def offered(self) -> Sequence[Tool]:
         return self.tools if self._compactor.archived else ()
 
-
-class _Admission(Guard):
-    """Cuts results to what may enter the list; the whole text is kept in memory where it fits."""
-
-    in_subsessions = False
-
-    def __init__(self, entry: Entry) -> None:
-        self._entry = entry
-
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
-        """The output with its text cut to size."""
+        """Return the output with its text cut to size."""
         text = self._entry.result(output.text, output.most)
         return output if text is output.text else output.replace(text=text)
 

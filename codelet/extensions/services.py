@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from codelet.extensions.base import Extension, extension_of
 
 if TYPE_CHECKING:
-    from codelet.extensions.diagnostics.checker import Checker as Checker
-    from codelet.extensions.file_history.change_log import ChangeLog as ChangeLog
-    from codelet.extensions.file_history.change_log import FileBack as FileBack
-    from codelet.extensions.file_history.change_log import RanCommand as RanCommand
+    from codelet.extensions.diagnostics import Checker as Checker
+    from codelet.extensions.file_history import ChangeLog as ChangeLog
+    from codelet.extensions.file_history import FileBack as FileBack
+    from codelet.extensions.file_history import RanCommand as RanCommand
     from codelet.extensions.file_history.place_state import PlaceState as PlaceState
-    from codelet.extensions.hooks.hook_file import Hook as Hook
+    from codelet.extensions.hooks import Hook as Hook
     from codelet.extensions.mcp.client import Mcp
-    from codelet.extensions.memory.fact_search import TextSearch as TextSearch
-    from codelet.extensions.memory.fact_search import TextSource as TextSource
-    from codelet.extensions.profiles.find import ProfilePlaces
+    from codelet.extensions.memory.fact import TextSearch as TextSearch
+    from codelet.extensions.memory.fact import TextSource as TextSource
+    from codelet.extensions.profiles.extension import ProfilePlaces
     from codelet.extensions.profiles.profile import Profile as Profile
     from codelet.extensions.session_view import ExtensionSettings, SessionView
     from codelet.tools.tool import BackgroundTasks
@@ -70,8 +70,7 @@ def plan_first(session: SessionView, wanted: bool) -> bool:
 
 def profile_in_force(settings: ExtensionSettings, workspace: Path, name: str) -> Extension:
     """Return the extension that applies a profile. Raises UsageError."""
-    from codelet.extensions.profiles.extension import Profiles
-    from codelet.extensions.profiles.find import ProfilePlaces
+    from codelet.extensions.profiles.extension import ProfilePlaces, Profiles
 
     places = ProfilePlaces.of(settings, workspace)
     return Profiles(places, places.read(name), named=True)
@@ -79,7 +78,7 @@ def profile_in_force(settings: ExtensionSettings, workspace: Path, name: str) ->
 
 def profile_places(settings: ExtensionSettings, workspace: Path) -> ProfilePlaces:
     """Return the folders of profiles."""
-    from codelet.extensions.profiles.find import ProfilePlaces
+    from codelet.extensions.profiles.extension import ProfilePlaces
 
     return ProfilePlaces.of(settings, workspace)
 
@@ -93,21 +92,21 @@ def mcp_servers(settings: ExtensionSettings, workspace: Path) -> Mcp:
 
 def read_hooks(value: object) -> tuple[Hook, ...]:
     """Return the hooks in a table of events, or in the JSON file of that name. Raises ValueError."""
-    from codelet.extensions.hooks.hook_file import hooks_from, hooks_in_file
+    from codelet.extensions.hooks import hooks_from, hooks_in_file
 
     return hooks_in_file(value) if isinstance(value, str) else hooks_from(value)
 
 
 def read_checkers(value: object) -> tuple[Checker, ...]:
     """Return the checkers that a setting names. Raises ValueError."""
-    from codelet.extensions.diagnostics.checker import checkers_from
+    from codelet.extensions.diagnostics import checkers_from
 
     return checkers_from(value)
 
 
 def text_search(texts: TextSource, model: Path | None) -> TextSearch | None:
     """Return a search of these texts by meaning, or None without a model."""
-    from codelet.extensions.memory.fact_search import meaning_search
+    from codelet.extensions.memory.fact import meaning_search
 
     return meaning_search(texts, model)
 

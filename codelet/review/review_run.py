@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from codelet.errors import EXIT_DONE, EXIT_PROVIDER, CodeletError, LimitReached
-from codelet.loop.beside.spending import Spending
+from codelet.loop.beside.subsession import Spending
 from codelet.record import Record
 from codelet.review import review_prompt as texts
 from codelet.review.findings import Finding, Gate, HunkCoverage, Report, concluded, duplicate, joined, order, passing

@@ -15,8 +15,7 @@ from codelet import events
 from codelet.context import CompactionOptions
 from codelet.errors import CodeletError, LimitReached, ProviderError, SpendingLimit
 from codelet.extensions.base import subsession_guards
-from codelet.loop.beside.session_beside import Borrowed, open_beside
-from codelet.loop.beside.spending import Spending
+from codelet.loop.beside.subsession import Borrowed, Spending, open_beside
 from codelet.loop.session import Session
 from codelet.providers.content.inline_reasoning import split_reasoning
 from codelet.review.model_answers import BadAnswer

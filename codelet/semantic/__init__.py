@@ -1,4 +1,4 @@
 """The search for facts by meaning, the extra `codelet-repl[semantic]`, which
-`extensions/memory/fact_search.py` imports when it is needed. No module imports it by name
+`extensions/memory/fact.py` imports when it is needed. No module imports it by name
 (tests/extensions/memory/test_meaning.py).
 """

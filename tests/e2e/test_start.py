@@ -136,7 +136,7 @@ print(*sys.modules, sep="\\n")
     done = run("-c", code, cwd=tmp_path, home=tmp_path, command=(sys.executable,))
     assert done.exit == 0, done.err
     loaded = done.out.split()
-    assert "codelet.extensions.profiles.find" in loaded
+    assert "codelet.extensions.profiles.extension" in loaded
     assert "yaml" not in loaded
 
 

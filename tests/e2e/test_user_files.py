@@ -39,7 +39,7 @@ def test_nothing_of_it_is_imported_without_a_folder(codelet: Codelet) -> None:
     codelet.server.script = [Reply("ok")]
     done = codelet("-p", "hello", env={"PYTHONPROFILEIMPORTTIME": "1"})
     assert done.exit == EXIT_DONE
-    for name in ("codelet.extensions.skills", "codelet.extensions.file_commands", "codelet.extensions.front_matter"):
+    for name in ("codelet.extensions.prompt_files", "codelet.extensions.front_matter"):
         assert name not in done.err
     assert "codelet.extensions.manifest" in done.err
 

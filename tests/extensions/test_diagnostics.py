@@ -17,7 +17,7 @@ import pytest
 from codelet import events
 from codelet.errors import UsageError
 from codelet.extensions.base import OpenedWith
-from codelet.extensions.diagnostics.checker import KNOWN, LINES, Checker, Complaint, checkers_from
+from codelet.extensions.diagnostics import KNOWN, LINES, Checker, Complaint, checkers_from
 from codelet.extensions.manifest import turned_on
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards

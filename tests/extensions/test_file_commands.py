@@ -10,8 +10,8 @@ import pytest
 
 from codelet.errors import EXIT_REFUSED, CodeletError, PromptRefused
 from codelet.extensions.base import OpenedWith, OwnFolder
-from codelet.extensions.file_commands import find_commands, with_arguments
 from codelet.extensions.manifest import turned_on
+from codelet.extensions.prompt_files import find_commands, with_arguments
 from codelet.frontends.command_prompt import run_command
 from codelet.loop.session import Session
 from codelet.safety import Policy

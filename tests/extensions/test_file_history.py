@@ -17,7 +17,7 @@ import pytest
 from codelet import events
 from codelet.errors import ToolError
 from codelet.extensions.base import Extension, Guard, GuardedCall
-from codelet.extensions.file_history.change_log import ChangeLog, FileBack, KeptChange
+from codelet.extensions.file_history import ChangeLog, FileBack, KeptChange
 from codelet.extensions.file_history.place_state import look
 from codelet.extensions.services import file_history
 from codelet.loop.session import Session

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from codelet.extensions.base import Guard, OpenedWith, extension_of
-from codelet.extensions.diagnostics.checker import KNOWN
-from codelet.extensions.hooks.hook_file import Hook
+from codelet.extensions.diagnostics import KNOWN
+from codelet.extensions.hooks import Hook
 from codelet.extensions.machine_status import Machine
 from codelet.extensions.manifest import OPTIONAL_TOOLS, ROWS, Listed, ManifestRow, turned_on
 from codelet.extensions.plans import Plans

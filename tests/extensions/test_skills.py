@@ -14,7 +14,7 @@ from codelet import prompt
 from codelet.errors import CodeletError
 from codelet.extensions.base import OpenedWith, OwnFolder
 from codelet.extensions.manifest import turned_on
-from codelet.extensions.skills import Skill, find_skills
+from codelet.extensions.prompt_files import Skill, find_skills
 from codelet.frontends.command_prompt import run_command
 from codelet.loop.session import Session
 from codelet.messages import reminder_type

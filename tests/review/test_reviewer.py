@@ -8,7 +8,7 @@ import pytest
 
 from codelet.context import CompactionOptions
 from codelet.errors import LimitReached, ProviderError, SpendingLimit
-from codelet.loop.beside.spending import Spending
+from codelet.loop.beside.subsession import Spending
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.review.reviewer import Reviewer, Unanswered

@@ -133,11 +133,15 @@ def _remove(place: Path, name: str, now: PlaceState) -> None:
 
 
 def _replace(place: Path, name: str, wanted: PlaceState, now: PlaceState) -> None:
+    from codelet.tools.replace import Attributes, put_file
+
+    assert wanted.data is not None
     made: Made = []
     try:
         folder, last = open_folder(place, made=made)
         try:
-            _replace_in(folder, last, name, wanted, now)
+            attributes = Attributes(mode=wanted.mode, owner=wanted.owner, extended=wanted.extended)
+            put_file(folder, last, wanted.data, attributes, lambda: _must_be(folder, last, name, now))
         finally:
             os.close(folder)
     except BaseException:
@@ -148,11 +152,3 @@ def _replace(place: Path, name: str, wanted: PlaceState, now: PlaceState) -> Non
     finally:
         for parent, _ in made:
             os.close(parent)
-
-
-def _replace_in(folder: int, last: str, name: str, wanted: PlaceState, now: PlaceState) -> None:
-    from codelet.tools.replace import Attributes, put_file
-
-    assert wanted.data is not None
-    attributes = Attributes(mode=wanted.mode, owner=wanted.owner, extended=wanted.extended)
-    put_file(folder, last, wanted.data, attributes, lambda: _must_be(folder, last, name, now))

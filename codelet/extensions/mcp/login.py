@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -32,30 +33,26 @@ class Login:
     """The login to one server. Raises McpError where the package is not installed."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        try:
-            import httpx2
-            from mcp.client.auth import OAuthClientProvider, OAuthFlowError
-            from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
-        except ImportError:
-            raise McpError(_NO_PACKAGE) from None
+        if find_spec("mcp") is None:
+            raise McpError(_NO_PACKAGE)
         logging.getLogger("mcp").addHandler(logging.NullHandler())  # its errors are raised as well
         self._settings = settings
-        self._http, self._errors = httpx2, (OAuthFlowError, httpx2.HTTPError, httpx2.InvalidURL, ValueError)
-        self._provider_of, self._metadata_of = OAuthClientProvider, OAuthClientMetadata
-        self._result_of = AuthorizationCodeResult
         self._provider: Any = None
 
     async def begin(self, show: Open) -> None:
         """Have the user log in, in a browser. Raises McpError."""
+        from mcp.client.auth import OAuthClientProvider
+        from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
+
         async with _LoginPage() as page:
-            metadata = self._metadata_of(
+            metadata = OAuthClientMetadata(
                 client_name="codelet", redirect_uris=[f"{page.url}/callback"], token_endpoint_auth_method="none"
             )
 
             async def answered() -> object:
-                return self._result_of(**await page.answer(show))
+                return AuthorizationCodeResult(**await page.answer(show))
 
-            self._provider = self._provider_of(self._settings.url, metadata, _Memory(), page.lead_to, answered)
+            self._provider = OAuthClientProvider(self._settings.url, metadata, _Memory(), page.lead_to, answered)
             await self._ping()
             context = self._provider.context
             context.redirect_handler = None  # from now on a login that is over is an error
@@ -75,16 +72,19 @@ class Login:
 
     async def _ping(self) -> None:
         """Send a request that needs a token; the provider gets one. Raises McpError."""
+        import httpx2
+        from mcp.client.auth import OAuthFlowError
+
         headers = {**self._settings.headers, "accept": "application/json, text/event-stream"}
         headers["mcp-protocol-version"] = HANDSHAKE
         ping = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
         try:
             async with (
-                self._http.AsyncClient(auth=self._provider, timeout=_REQUEST_SECONDS) as client,
+                httpx2.AsyncClient(auth=self._provider, timeout=_REQUEST_SECONDS) as client,
                 client.stream("POST", self._settings.url, headers=headers, json=ping),
             ):
                 pass
-        except self._errors as error:
+        except (OAuthFlowError, httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             raise McpError(f"the login failed: {one_line(str(error) or type(error).__name__, 300)}") from None
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast
 
 from codelet.record import Record
 from codelet.system.text import clean
@@ -170,3 +172,30 @@ def newest_in(facts: Sequence[Fact], room: int) -> tuple[Fact, ...]:
             break
         chosen.insert(0, fact)
     return tuple(chosen)
+
+
+class TextSource(Protocol):
+    """The searched texts by number, which can change at any time."""
+
+    def version(self) -> Hashable:
+        """Return another value once a text has changed."""
+
+    def statements(self) -> Sequence[tuple[int, str]]:
+        """Return the texts by number."""
+
+
+class TextSearch(Protocol):
+    """Finds texts, for any thread. `broken` is why it cannot, and then it finds nothing."""
+
+    broken: str
+
+    def find(self, text: str, known: Collection[int], least: float | None = None) -> list[int]:
+        """Return the numbers of a few texts that fit and are not among the known ones, the best first.
+
+        `least` is how much alike they must be, from 0 to 1.
+        """
+
+
+def meaning_search(texts: TextSource, model: Path | None) -> TextSearch | None:
+    """Return the search with the user's model, else with the one installed; None without. Raises UsageError."""
+    return cast("TextSearch | None", import_module("codelet.semantic.meaning").open_search(texts, model))

@@ -19,6 +19,7 @@ from typing import TypeVar
 from codelet.errors import CodeletError, UsageError
 from codelet.extensions.memory.fact import LONGEST_FACT, LONGEST_KEY, LONGEST_PROMPT, Fact, normal, plain, words_of
 from codelet.record import Record
+from codelet.safety.opener import open_named
 
 MOST_STORED = 20_000
 """The most facts of a file. Beyond it, the least recently used are removed, but never the kept ones."""
@@ -173,8 +174,10 @@ class FactFile:
 
     def _prepare(self) -> None:
         base = self._base
-        _harden(base)
-        base.execute("PRAGMA synchronous = NORMAL")
+        base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        # nothing that a file contains is run
+        for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "synchronous = NORMAL"):
+            base.execute(f"PRAGMA {pragma}")
         self._claim()
         self._waited(lambda: base.execute("PRAGMA journal_mode = WAL").fetchall())
 
@@ -268,13 +271,6 @@ def terms_of(text: str) -> list[str]:
     return sorted(words_of(text), key=lambda word: (-len(word), word))[:_MOST_TERMS]
 
 
-def _harden(base: sqlite3.Connection) -> None:
-    """Keep SQLite from running anything that a file contains."""
-    base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
-    for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
-        base.execute(f"PRAGMA {pragma}")
-
-
 def _is_ours(kind: object, name: object, table: object, sql: object) -> bool:
     """Return whether a row of the schema is one of ours: a table, not a view, a trigger or another index.
 
@@ -309,27 +305,18 @@ def _as_one_line(path: Path) -> Iterator[None]:
 
 
 def _checked(path: Path) -> None:
-    """Check the file before it is opened, or create it with access for the user only. Raises UsageError."""
+    """Check the file before SQLite opens it, or create it with access for the user only. Raises UsageError."""
     _check_side_files(path)
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        return
-    except FileExistsError:
-        pass
+        with os.fdopen(open_named(path, os.O_RDWR | os.O_CREAT), "rb") as file:
+            state = os.fstat(file.fileno())
+            begins = file.read(len(_HEADER)) if stat.S_ISREG(state.st_mode) else None
     except OSError as error:
-        raise UsageError(f"{path}: a facts file cannot be made there: {error.strerror or error}") from None
-    try:
-        if path.is_symlink():
-            raise UsageError(f"{path}: is a link; name the file that it leads to")
-        state = path.stat()
-        if not stat.S_ISREG(state.st_mode):
-            raise UsageError(f"{path}: is not a regular file")
-        if state.st_size > _LARGEST_FILE:
-            raise UsageError(f"{path}: is larger than {_LARGEST_FILE >> 20} MiB")
-        with path.open("rb") as file:
-            begins = file.read(len(_HEADER))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise UsageError(f"{path}: a facts file cannot be opened there: {error.strerror or error}") from None
+    if begins is None:
+        raise UsageError(f"{path}: is not a regular file")
+    if state.st_size > _LARGEST_FILE:
+        raise UsageError(f"{path}: is larger than {_LARGEST_FILE >> 20} MiB")
     if begins not in (b"", _HEADER):
         raise UsageError(f"{path}: is not a facts file")
 

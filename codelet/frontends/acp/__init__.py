@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING
 from codelet import __version__
 from codelet.errors import EXIT_DONE, UsageError
 from codelet.frontends.acp.editor_session import EditorSession
-from codelet.frontends.acp.parameters import Params
-from codelet.frontends.acp.peer import (
+from codelet.frontends.acp.json_lines import (
     BAD_PARAMETERS,
     INVALID_REQUEST,
     Handler,
     Json,
+    Params,
     Peer,
     RpcError,
-    RpcResult,
     open_pipes,
 )  # fmt: skip
 from codelet.frontends.streams import Stopper
@@ -60,9 +59,9 @@ class Agent:
         """End all sessions."""
         await asyncio.gather(*(each.close() for each in self._sessions.values()), return_exceptions=True)
 
-    async def _initialize(self, params: Params) -> RpcResult:
+    async def _initialize(self, params: Params) -> Json:
         listing: Json = {} if self._saved is None else {"list": {}}
-        return RpcResult({
+        return {
             "protocolVersion": 1,
             "agentInfo": {"name": "codelet", "title": "codelet", "version": __version__},
             "agentCapabilities": {
@@ -72,16 +71,18 @@ class Agent:
                 "sessionCapabilities": {"close": {}, **listing},
             },
             "authMethods": [],
-        })  # fmt: skip
+        }
 
-    async def _new(self, params: Params) -> RpcResult:
+    async def _new(self, params: Params) -> Json:
         opened = await self._open(f"codelet-{os.urandom(8).hex()}", params)
-        return RpcResult({"sessionId": opened.name, "configOptions": opened.options()}, opened.announce)
+        self._peer.start(opened.announce())
+        return {"sessionId": opened.name, "configOptions": opened.options()}
 
-    async def _load(self, params: Params) -> RpcResult:
+    async def _load(self, params: Params) -> Json:
         opened = await self._open(params.session_id, params, load=True)
         await opened.replay()
-        return RpcResult({"configOptions": opened.options()}, opened.announce)
+        self._peer.start(opened.announce())
+        return {"configOptions": opened.options()}
 
     async def _open(self, name: str, params: Params, *, load: bool = False) -> EditorSession:
         folder = Path(params.cwd or "")
@@ -102,23 +103,23 @@ class Agent:
             self._sessions[name] = opened
         return opened
 
-    async def _prompt(self, params: Params) -> RpcResult:
-        return RpcResult({"stopReason": await self._named(params).prompt(params.prompt)})
+    async def _prompt(self, params: Params) -> Json:
+        return {"stopReason": await self._named(params).prompt(params.prompt)}
 
-    async def _cancel(self, params: Params) -> RpcResult:
+    async def _cancel(self, params: Params) -> Json:
         await self._named(params).cancel()
-        return RpcResult({})
+        return {}
 
-    async def _close(self, params: Params) -> RpcResult:
+    async def _close(self, params: Params) -> Json:
         opened = self._named(params)
         del self._sessions[opened.name]
         await opened.close()
-        return RpcResult({})
+        return {}
 
-    async def _set_option(self, params: Params) -> RpcResult:
+    async def _set_option(self, params: Params) -> Json:
         opened = self._named(params)
         await opened.set_option(params.config_id, params.value)
-        return RpcResult({"configOptions": opened.options()})
+        return {"configOptions": opened.options()}
 
     def _named(self, params: Params) -> EditorSession:
         opened = self._sessions.get(params.session_id)

@@ -15,8 +15,16 @@ from codelet import events
 from codelet.context import Attached
 from codelet.errors import CodeletError
 from codelet.extensions.services import asking
-from codelet.frontends.acp.parameters import Block, Permission, content_of
-from codelet.frontends.acp.peer import BAD_PARAMETERS, INVALID_REQUEST, Json, Peer, RpcError
+from codelet.frontends.acp.json_lines import (
+    BAD_PARAMETERS,
+    INVALID_REQUEST,
+    Block,
+    Json,
+    Peer,
+    Permission,
+    RpcError,
+    content_of,
+)
 from codelet.frontends.acp.updates import Updates, select, stop_reason
 from codelet.loop.session import Session
 from codelet.opening import mentioned, models_to_choose, provider_named, reserved_for, session_from, turn_of

@@ -11,8 +11,7 @@ from codelet.errors import UsageError
 from codelet.export.decode import from_json
 from codelet.export.stores.file import FileStore
 from codelet.export.stores.store import StoredExport
-from codelet.frontends.acp.parameters import Params
-from codelet.frontends.acp.peer import BAD_PARAMETERS, Json, RpcError, RpcResult
+from codelet.frontends.acp.json_lines import BAD_PARAMETERS, Json, Params, RpcError
 from codelet.frontends.commands.session_commands import first_prompt
 from codelet.system.text import one_line
 
@@ -35,18 +34,18 @@ class SavedSessions:
         target = self._store.shown(f"{name}.json")
         return {"export": target, "resume": target} if load else {"export": target}
 
-    async def list(self, params: Params) -> RpcResult:
+    async def list(self, params: Params) -> Json:
         """Return a page of the sessions, those of the folder `cwd` if it is set."""
         return await asyncio.to_thread(self._page, params.cwd, params.cursor or "0")
 
-    def _page(self, cwd: str | None, cursor: str) -> RpcResult:
+    def _page(self, cwd: str | None, cursor: str) -> Json:
         if not cursor.isascii() or not cursor.isdigit():
             raise RpcError(BAD_PARAMETERS, f"there is no page {cursor}")
         entries = list(enumerate(self._store.entries(), 1))[int(cursor) :]
         described = ((place, info) for place, entry in entries if (info := self._info(entry, cwd)) is not None)
         page = list(islice(described, _PAGE))
         following = {"nextCursor": str(page[-1][0])} if len(page) == _PAGE else {}
-        return RpcResult({"sessions": [info for _, info in page], **following})
+        return {"sessions": [info for _, info in page], **following}
 
     def _info(self, entry: StoredExport, cwd: str | None) -> Json | None:
         """Return what the editor shows of a session; None for another folder's, and for a file that is no export."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from codelet import events
 from codelet.errors import LimitReached
-from codelet.frontends.acp.peer import Json
+from codelet.frontends.acp.json_lines import Json
 from codelet.messages import Message, call_arguments, call_name, calls_of, kind_of, reasoning_of, text_of
 from codelet.safety.verdict import Question, Touch
 from codelet.system.text import Cleaner, clean, one_line

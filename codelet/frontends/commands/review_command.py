@@ -18,8 +18,7 @@ from codelet.frontends.commands.review_outputs import print_report, save_baselin
 from codelet.frontends.review_words import wanted_of
 from codelet.frontends.streams import Stopper, say, stdin_pieces
 from codelet.frontends.terminal.show.numbers import plural
-from codelet.loop.beside.session_beside import Borrowed
-from codelet.loop.beside.spending import Spending
+from codelet.loop.beside.subsession import Borrowed, Spending
 from codelet.loop.meter import Limits
 from codelet.opening import session_from
 from codelet.providers.facts import DEFAULT_WINDOW, model_facts

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
+from itertools import count
 
 from codelet import events
 from codelet.errors import CodeletError, SpendingLimit, ToolError, UsageError
 from codelet.extensions.base import Extension, subsession_guards
 from codelet.extensions.services import profile_in_force
 from codelet.extensions.session_view import ExtensionSettings, SessionView
-from codelet.loop.beside.session_beside import Borrowed, open_beside
-from codelet.loop.beside.spending import Spending
+from codelet.loop.beside.subsession import Borrowed, Spending, open_beside
 from codelet.loop.session import Session
 from codelet.safety.verdict import Answer, Question
 from codelet.tools import all_tools
@@ -63,7 +63,7 @@ class Subagents(Extension):
             spending = self._spending = self._spending or Spending(self._session.meter.limits, self._session.meter)
             spending.watch(child)
             try:
-                return await _Work(child, spending, progress).done(prompt)
+                return await _answer(child, prompt, spending, progress)
             finally:
                 spending.settle(child)
                 ours, theirs = self._session.toolbox.approvals, child.toolbox.approvals
@@ -106,63 +106,46 @@ class Subagents(Extension):
         )
 
 
-class _Work:
-    """One turn of a subagent."""
+async def _answer(child: Session, prompt: str, spending: Spending, progress: Progress) -> ToolOutput:
+    """Run a subagent's turn; return its answer and usage. Raises ToolError without an answer."""
+    from codelet.providers.content.inline_reasoning import split_reasoning
 
-    def __init__(self, child: Session, spending: Spending, progress: Progress) -> None:
-        self._child = child
-        self._spending = spending
-        self._progress = progress
-        self._steps = 0
-        self._answer: list[str] = []
-        child.upkeep.unseen = True
-        child.upkeep.steering = self._before_step
+    steps, pieces, why = count(2), list[str](), ""
 
-    async def done(self, prompt: str) -> ToolOutput:
-        """Run the turn; return its answer and usage. Raises ToolError without an answer."""
-        why = ""
-        try:
-            self._spending.bound(self._child)
-            async with aclosing(self._child.send(prompt)) as turn:
-                async for event in turn:
-                    self._see(event)
-        except CodeletError as error:
-            why = str(self._spending.limit_of_run(error)) if isinstance(error, SpendingLimit) else str(error)
-        answer = self._text()
-        if why:
-            raise ToolError(_CUT_SHORT.format(why=why) + (_SO_FAR.format(answer=answer) if answer else ""))
-        records = list(self._child.conversation.calls)
-        spent, cost = self._child.meter.spent.total, self._child.meter.spent_cost
-        paid = "" if cost is None else f", ${cost:.4f}"
-        used = _USED.format(calls=len(records), s="" if len(records) == 1 else "s", tokens=spent, cost=paid)
-        files = [fact for record in records for fact in record.files if fact.effect not in _READS]
-        return ToolOutput(answer + used, most=_LONGEST_ANSWER, files=files)
-
-    def _see(self, event: events.Event) -> None:
-        match event:
-            case events.StepStart():
-                self._spending.check()
-                self._spending.bound(self._child)
-                self._answer.clear()
-            case events.Retry():
-                self._answer.clear()
-            case events.Text():
-                self._answer.append(event.delta)
-            case events.ToolCallStarted():
-                self._progress(f"{event.name} {event.title}".strip() + "\n")
-
-    def _text(self) -> str:
-        from codelet.providers.content.inline_reasoning import split_reasoning
-
-        return split_reasoning("".join(self._answer))[1].strip()
-
-    def _before_step(self) -> Sequence[str]:
+    def before_step() -> Sequence[str]:
         """Run before each step but the first: in the last step, remove the tools and ask for the answer."""
-        self._steps += 1
-        if self._steps != (self._child.meter.limits.max_turns or MOST_STEPS) - 1:
+        if next(steps) != (child.meter.limits.max_turns or MOST_STEPS):
             return ()
-        self._child.upkeep.offer_only(())
+        child.upkeep.offer_only(())
         return (_LAST_STEP,)
+
+    child.upkeep.unseen, child.upkeep.steering = True, before_step
+    try:
+        spending.bound(child)
+        async with aclosing(child.send(prompt)) as turn:
+            async for event in turn:
+                match event:
+                    case events.StepStart():
+                        spending.check()
+                        spending.bound(child)
+                        pieces.clear()
+                    case events.Retry():
+                        pieces.clear()
+                    case events.Text():
+                        pieces.append(event.delta)
+                    case events.ToolCallStarted():
+                        progress(f"{event.name} {event.title}".strip() + "\n")
+    except CodeletError as error:
+        why = str(spending.limit_of_run(error)) if isinstance(error, SpendingLimit) else str(error)
+    answer = split_reasoning("".join(pieces))[1].strip()
+    if why:
+        raise ToolError(_CUT_SHORT.format(why=why) + (_SO_FAR.format(answer=answer) if answer else ""))
+    records = list(child.conversation.calls)
+    spent, cost = child.meter.spent.total, child.meter.spent_cost
+    paid = "" if cost is None else f", ${cost:.4f}"
+    used = _USED.format(calls=len(records), s="" if len(records) == 1 else "s", tokens=spent, cost=paid)
+    files = [fact for record in records for fact in record.files if fact.effect not in _READS]
+    return ToolOutput(answer + used, most=_LONGEST_ANSWER, files=files)
 
 
 def _title(arguments: Arguments) -> str:

@@ -141,12 +141,12 @@ def test_what_is_no_facts_file_is_refused_and_stays_as_it_is(tmp_path: Path):
     base.close()
     text = tmp_path / "notes.txt"
     text.write_text("these are my notes, do not touch them")
-    for path, why in ((other, "facts file"), (text, "facts file"), (tmp_path, "regular file")):
+    for path, why in ((other, "facts file"), (text, "facts file"), (tmp_path, "cannot be opened")):
         before = path.read_bytes() if path.is_file() else b""
         with pytest.raises(UsageError, match=why):
             FactFile(path)
         assert before == (path.read_bytes() if path.is_file() else b"")
-    with pytest.raises(UsageError, match="cannot be made"):
+    with pytest.raises(UsageError, match="cannot be opened"):
         FactFile(tmp_path / "no" / "folder" / "facts")
 
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codelet.events import PlannedStep
-from codelet.extensions.plans.checklist import (
+from codelet.extensions.plans import (
     LONGEST,
     MOST_STEPS,
     Checklist,

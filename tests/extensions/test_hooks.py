@@ -16,7 +16,7 @@ import pytest
 import codelet
 from codelet.errors import PromptRefused, UsageError
 from codelet.extensions.base import OpenedWith
-from codelet.extensions.hooks.hook_file import Hook, hooks_from, hooks_in_file
+from codelet.extensions.hooks import Hook, hooks_from, hooks_in_file
 from codelet.extensions.manifest import turned_on
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
