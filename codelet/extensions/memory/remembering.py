@@ -102,7 +102,7 @@ class Facts(Extension, Source):
 
     name = "facts"
 
-    def __init__(self, file: Path | None, more: Sequence[Tool], model: Path | None) -> None:
+    def __init__(self, file: Path | None = None, more: Sequence[Tool] = (), model: Path | None = None) -> None:
         self.list = FactList()
         self.file: FactFile | None = None
         self.nearest: TextSearch | None = None
