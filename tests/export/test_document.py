@@ -213,7 +213,11 @@ def test_what_is_wrong_is_named_with_its_place(place: str, value: Any, named: st
         (b"", "is not JSON"),
         (b"{", "is not JSON"),
         (b"null", "an object"),
+        (b"5", "an object"),
+        (b'"words"', "an object"),
+        (b"[]", "an object"),
         (b"[1]", "an object"),
+        (b'[{"role": "user", "content": "x"}, {}]', "an object"),
         (b'[{"a": 1}]', "an object"),
         (b"\xff\xfe{}", "is not JSON: invalid character (byte 0)"),
         (b'{"version": "\xff"}', "is not JSON: 'utf-8'"),
@@ -384,6 +388,16 @@ def test_ids_that_a_server_counts_anew_are_told_apart() -> None:
     assert len(
         from_json(to_json(Document(timestamp=1.0, token_count=1, messages=tuple(many)), mask=None)).messages
     ) == len(many)
+
+
+def test_pins_follow_their_messages_where_broken_pairs_are_mended() -> None:
+    many = [user("a"), tool_result("lost", "of no call"), user("b"), user("c")]
+    raw = json.loads(to_json(Document(timestamp=1.0, token_count=1, messages=tuple(many)), mask=None))
+    again = from_json(json.dumps(raw | {"pins": [0, 1, 3, 99]}).encode())
+    assert [message["content"] for message in again.messages] == ["a", "b", "c"]
+    assert again.pins == (0, 2)
+    whole = from_json(json.dumps(raw | {"messages": [raw["messages"][0]], "pins": [0, 1]}).encode())
+    assert whole.pins == (0,)
 
 
 def test_the_context_of_an_older_persistent_agent_is_migrated() -> None:

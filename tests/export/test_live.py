@@ -18,7 +18,7 @@ import pytest
 
 from codelet.context import CompactionOptions
 from codelet.errors import ExportError
-from codelet.events import Compaction, Notices
+from codelet.events import Compaction, Notices, StepStart
 from codelet.export.decode import from_json
 from codelet.export.document import pruned
 from codelet.export.encode import to_json
@@ -236,6 +236,49 @@ async def test_every_nth_step_and_each_turns_end_are_saved(provider: Provider, r
     assert (await read_export(str(tmp_path / "x.json"))).snapshot.messages == tuple(session.messages)
     assert export.saver.saves <= 2
     await export.close()
+
+
+async def test_each_step_is_saved_before_the_next_one_begins(provider: Provider, repo: Path, tmp_path: Path) -> None:
+    for every, saved in ((1, [1, 3, 5]), (2, [1, 1, 5]), (100, [1, 1, 1])):
+        path = tmp_path / f"{every}.json"
+        session = Session(provider, workspace=repo, bare=True)
+        export = await open_export(str(path), session, every=every)
+        assert export.saver is not None
+        sizes = []
+        async with aclosing(session.send("go")) as stream:
+            async for event in stream:
+                export.see(event)
+                if isinstance(event, StepStart):
+                    await export.saver.settle()
+                    sizes.append(len((await read_export(str(path))).snapshot.messages) if path.exists() else 0)
+        await export.close()
+        assert sizes == saved, f"messages on the disk at the start of each step, saved after every {every}"
+        assert len((await read_export(str(path))).snapshot.messages) == 6
+
+
+async def test_an_export_with_what_left_the_list_continues_with_it(
+    provider: Provider, repo: Path, tmp_path: Path
+) -> None:
+    session = Session(provider, workspace=repo, bare=True)
+    session.compactor.archive.put(1, user("old"))
+    for archive in (False, True):
+        export = await open_export(str(tmp_path / f"{archive}.json"), session, archive=archive)
+        await export.close()
+        resumed = await read_export(str(tmp_path / f"{archive}.json"))
+        again = Session(provider, workspace=repo, bare=True)
+        restore(again, resumed.snapshot)
+        copy = await open_export(str(tmp_path / f"again-{archive}.json"), again, resumed=resumed)
+        await copy.close()
+        kept = (await read_export(str(tmp_path / f"again-{archive}.json"))).snapshot.archive
+        assert (kept is not None and [entry["message"]["content"] for entry in kept] == ["old"]) == archive
+
+
+async def test_a_folder_of_snapshots_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    periodic = Periodic(tmp_path / "file" / "snaps", None, notices=Notices())
+    periodic.save(material.numbered(1))
+    await periodic.close()
+    assert periodic.notices.take() == [f"{tmp_path}/file/snaps: Not a directory"]
 
 
 async def test_a_real_key_in_the_session_does_not_reach_the_export(tmp_path: Path, repo: Path) -> None:

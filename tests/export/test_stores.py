@@ -13,6 +13,7 @@ from codelet.export.encode import to_json
 from codelet.export.live import read_export, same_target
 from codelet.export.saver import Saver, save_once
 from codelet.export.store_target import Target, open_place, open_target
+from codelet.export.stores.file import FileStore
 from codelet.export.stores.store import Store, this_process
 from tests.export import material
 
@@ -193,6 +194,12 @@ async def test_a_target_is_opened_by_its_name(store: Store, place: str) -> None:
     assert not same_target(resumed.target, open_target(f"{place}/other.json"))
     with pytest.raises(ExportError, match="no such export"):
         await read_export(f"{place}/missing.json")
+
+
+def test_a_file_may_have_the_name_of_another_kind_of_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("redis", "rediss", "other:x"):
+        assert open_target(name).shown == name and isinstance(open_target(name).store, FileStore)
 
 
 @pytest.mark.parametrize("target", ["/", "", "."])

@@ -144,6 +144,7 @@ GIT_USES: dict[str, tuple[str, str]] = {
         ("git --version", "allow"),
         ("git -v", "allow"),
         ("git --version x", "ask"),
+        ("git gc", "ask"),
         ("git -C src --version", "allow"),
         ("cat -- --x", "allow"),
         ("cat - --x", "ask"),

@@ -233,6 +233,8 @@ def test_a_word_with_an_unknown_value_is_no_plain_word(monkeypatch: pytest.Monke
     names = ("$HOME", "${HOME}")
     monkeypatch.setenv("HOME", "/home/me")
     assert words() == [[("/home/me/a.txt", True, False)]] * 2 + [[("/home/me", True, False)]] * 6
+    (loop,) = list(read_script("for name in .env; do cat $name; done").commands)
+    assert [(word.text, word.plain) for word in loop.words] == [("cat", True), (".env", False)], "the body may set it"
     monkeypatch.delenv("HOME")
     assert not any(plain for each in words() for _, plain, _ in each), "not even its empty value is known"
 
