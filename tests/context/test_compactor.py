@@ -298,6 +298,7 @@ async def test_two_compactions_without_effect_stop_and_say_what_stays(open_sessi
     after = seen[seen.index(stopped[-1]) :]
     assert compactions(after, "starting") == []
     assert seen[-1].reason == "done"
+    assert compactions(await turn(session, "go on"), "starting"), "a new prompt allows it again"
 
 
 @pytest.mark.parametrize("shares", [(5, 30, 15, 50), (5, 30, 4, 61), (5, 12, 15, 68), (5, 8, 3, 84)])

@@ -86,14 +86,15 @@ def test_what_was_used_before_counts_against_no_limit(tmp_path: Path) -> None:
         meter.check()
 
 
-def test_cost_is_summed_until_it_is_not_known(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unreported", [None, Usage()])
+def test_cost_is_summed_until_it_is_not_known(tmp_path: Path, unreported: Usage | None) -> None:
     meter = meter_of(tmp_path, "anthropic/claude-sonnet-4-5")
     price = model_facts("anthropic/claude-sonnet-4-5").cost(used(1_000))
     assert price
     meter.count(used(1_000))
     meter.count(used(1_000))
     assert meter.cost == meter.spent_cost == pytest.approx(2 * price)
-    meter.count(None)
+    meter.count(unreported)
     assert (meter.cost, meter.spent_cost) == (None, None)
     assert meter.usage == used(1_000) + used(1_000)
     meter.count(used(1_000))

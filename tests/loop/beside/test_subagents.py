@@ -202,6 +202,11 @@ async def test_steps_and_spending_are_bounded(open_session: Open, tmp_path: Path
     assert sum("task" not in each.tools for each in provider.sent) == MOST_STEPS
     assert [each.tools for each in provider.sent if "task" not in each.tools][-1] == "[]"
 
+    few = ScriptedProvider(script=acting(tasks("p"), child))
+    session, _ = open_session(Subagents(Settings()), provider=few, limits=Limits(max_turns=3))
+    await turn(session, "go")
+    assert sum("task" not in each.tools for each in few.sent) == 3, "no more steps than the session's own"
+
     held = ScriptedProvider(model=MODEL, script=acting(tasks("p", "q"), child))
     session, _ = open_session(Subagents(Settings()), provider=held, limits=Limits(max_tokens=300))
     seen: list[events.Event] = []
