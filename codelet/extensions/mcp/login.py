@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from codelet.extensions.mcp.json_rpc import HANDSHAKE, McpError
@@ -18,6 +18,9 @@ from codelet.extensions.mcp.servers import ServerSettings
 from codelet.providers.connection import http_address
 from codelet.providers.facts import on_this_machine
 from codelet.system.text import one_line
+
+if TYPE_CHECKING:
+    from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 _LOGIN_SECONDS = 300.0
 _REQUEST_SECONDS = 15.0
@@ -45,11 +48,15 @@ class Login:
         from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 
         async with _LoginPage() as page:
-            metadata = OAuthClientMetadata(
-                client_name="codelet", redirect_uris=[f"{page.url}/callback"], token_endpoint_auth_method="none"
+            metadata = OAuthClientMetadata.model_validate(
+                {
+                    "client_name": "codelet",
+                    "redirect_uris": [f"{page.url}/callback"],
+                    "token_endpoint_auth_method": "none",
+                }
             )
 
-            async def answered() -> object:
+            async def answered() -> AuthorizationCodeResult:
                 return AuthorizationCodeResult(**await page.answer(show))
 
             self._provider = OAuthClientProvider(self._settings.url, metadata, _Memory(), page.lead_to, answered)
@@ -92,19 +99,19 @@ class _Memory:
     """The package's store of tokens, in memory."""
 
     def __init__(self) -> None:
-        self._tokens: object = None
-        self._client: object = None
+        self._tokens: OAuthToken | None = None
+        self._client: OAuthClientInformationFull | None = None
 
-    async def get_tokens(self) -> object:
+    async def get_tokens(self) -> OAuthToken | None:
         return self._tokens
 
-    async def set_tokens(self, tokens: object) -> None:
+    async def set_tokens(self, tokens: OAuthToken) -> None:
         self._tokens = tokens
 
-    async def get_client_info(self) -> object:
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
         return self._client
 
-    async def set_client_info(self, client_info: object) -> None:
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         self._client = client_info
 
 
