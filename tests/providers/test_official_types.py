@@ -22,7 +22,7 @@ from codelet.safety import Policy
 from tests.providers.chunks import options
 from tests.support import wires
 from tests.support.bodies import stable_prefix
-from tests.support.official import ANTHROPIC, complaints, understood
+from tests.support.official import Judged, complaints, understood
 from tests.support.pictures import png
 from tests.support.script import Call, Reply, Tokens
 from tests.support.server import ModelServer
@@ -72,19 +72,17 @@ async def test_every_request_of_twenty_steps_is_valid(model: str, model_server: 
     )
 
 
-OTHERS = [
+OTHERS: list[tuple[str, str, Judged]] = [
     ("openai", "openai/chat/gpt-4.1", "chat"),
     ("anthropic", "anthropic/claude-sonnet-5-5", "messages"),
-    ("anthropic", "anthropic/claude-sonnet-4-5", "messages"),
+    ("anthropic", "anthropic/claude-opus-4-6", "messages"),
 ]
 
 
 @pytest.mark.parametrize(("vendor", "model", "wire"), OTHERS, ids=[model for _, model, _ in OTHERS])
 async def test_every_request_over_the_other_wires_is_valid(
-    vendor: str, model: str, wire: wires.Wire, model_server: ModelServer, tmp_path: Path
+    vendor: str, model: str, wire: Judged, model_server: ModelServer, tmp_path: Path
 ):
-    if wire == "messages" and not ANTHROPIC:
-        pytest.skip("the package anthropic is not installed")
     (tmp_path / "notes.txt").write_text("hay\nneedle\n", encoding="utf-8")
     (tmp_path / "shot.png").write_bytes(png())
     dialect = DIALECTS[vendor]

@@ -21,12 +21,11 @@ from codelet.providers import open_provider
 from codelet.providers.protocol import Provider
 from codelet.safety import Policy
 from tests.providers.chunks import options
-from tests.support.official import ANTHROPIC, complaints
+from tests.support.official import Judged, complaints
 from tests.support.pictures import png
 from tests.support.script import Call, HttpError, Reply
 from tests.support.server import ModelServer, Recorded
 from tests.support.vendors import DIALECTS, GREP, READ, Dialect
-from tests.support.wires import Wire
 
 PICTURE = Call("", "read", {"path": "shot.png"})
 
@@ -45,11 +44,12 @@ STRICT = [
     *("anthropic", "anthropic, before 5.5", "openai responses", "gemini", "deepseek", "moonshot", "mistral"),
     *("xai, Responses", "openrouter", "openrouter, Claude", "zai", "groq", "minimax", "openai", "dashscope"),
 ]
-OFFICIAL: dict[str, Wire] = {
+OFFICIAL: dict[str, Judged] = {
     "openai": "chat",
     "openai responses": "responses",
     "anthropic": "messages",
     "anthropic, before 5.5": "messages",
+    "mistral": "mistral",
 }
 """Those whose own packages say which requests are valid."""
 
@@ -139,7 +139,7 @@ async def test_nothing_of_a_long_session_is_refused(name: str, model_server: Mod
     await session.close()
     assert vendor.refusals == []
     assert len(model_server.requests) >= 30
-    if name in OFFICIAL and (ANTHROPIC or OFFICIAL[name] != "messages"):
+    if name in OFFICIAL:
         assert [found for request in model_server.requests for found in complaints(request.json, OFFICIAL[name])] == []
 
 

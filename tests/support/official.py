@@ -6,24 +6,26 @@ import json
 import sys
 from collections.abc import Iterator
 from functools import cache
-from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from tests.support.wires import Wire
 
-ANTHROPIC = find_spec("anthropic") is not None
-"""Whether Anthropic's package is installed: nothing that codelet needs brings it."""
+Judged = Wire | Literal["mistral"]
 
 
 @cache
-def _judge(wire: Wire) -> TypeAdapter[Any]:
+def _judge(wire: Judged) -> TypeAdapter[Any]:
     kind: Any
     if wire == "messages":
-        from importlib import import_module
+        from anthropic.types import message_create_params
 
-        kind = import_module("anthropic.types.message_create_params").MessageCreateParamsStreaming
+        kind = message_create_params.MessageCreateParamsStreaming
+    elif wire == "mistral":
+        from mistralai.client import models
+
+        kind = models.ChatCompletionStreamRequestTypedDict
     elif wire == "responses":
         from openai.types.responses import response_create_params
 
@@ -33,7 +35,7 @@ def _judge(wire: Wire) -> TypeAdapter[Any]:
 
         kind = completion_create_params.CompletionCreateParamsStreaming
     for name, module in list(sys.modules.items()):
-        if name.startswith(("openai.types.", "anthropic.types.")):
+        if name.startswith(("openai.types.", "anthropic.types.", "mistralai.client.models.")):
             for each in vars(module).values():
                 if isinstance(each, type) and hasattr(each, "__total__"):  # a TypedDict, which takes any other field
                     each.__pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -47,7 +49,7 @@ def _events() -> TypeAdapter[Any]:
     return TypeAdapter(responses.ResponseStreamEvent)
 
 
-def complaints(body: dict[str, Any], wire: Wire = "responses") -> list[str]:
+def complaints(body: dict[str, Any], wire: Judged = "responses") -> list[str]:
     """What the official types say against the body of a request."""
     try:
         _exhaust(_judge(wire).validate_python(body, strict=True))

@@ -23,7 +23,6 @@ from tests.support.program import ROOT, environment
 from tests.support.server import closed_port
 
 MODULES = Path(os.environ.get("CODELET_MCP_MODULES") or ROOT / "node_modules" / "@modelcontextprotocol")
-PYTHON = os.environ.get("CODELET_MCP_PYTHON") or sys.executable
 NODE = os.environ.get("CODELET_NODE") or shutil.which("node")
 MODERN = """
 import sys
@@ -56,11 +55,6 @@ def needs(package: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(missing, reason=f"needs node and @modelcontextprotocol/{package} in {MODULES}")
 
 
-def _has_mcp() -> bool:
-    code = "import importlib.util as u; raise SystemExit(u.find_spec('mcp') is None)"
-    return subprocess.run([PYTHON, "-c", code], check=False).returncode == 0
-
-
 def _can_import_glob() -> bool:
     """Whether Node has `fs.globSync`, which the conformance suite imports (Node 22)."""
     code = "process.exit(require('fs').globSync ? 0 : 1)"
@@ -68,7 +62,6 @@ def _can_import_glob() -> bool:
 
 
 needs_node_22 = pytest.mark.skipif(not _can_import_glob(), reason="needs Node 22 or newer (CODELET_NODE)")
-needs_mcp = pytest.mark.skipif(not _has_mcp(), reason=f"needs mcp in {PYTHON} (CODELET_MCP_PYTHON)")
 
 
 def node(package: str, *arguments: str) -> list[str]:
@@ -144,9 +137,11 @@ async def test_server_filesystem(begin: Begin, tmp_path: Path) -> None:
     assert (await begun.output("mcp__test__read_text_file", path="/etc/hostname")).status == "failed"
 
 
-@needs_mcp
 async def test_the_python_server_over_pipes_and_http(begin: Begin, port: int) -> None:
-    for tables in (program([PYTHON, "-c", MODERN]), await serve([PYTHON, "-c", MODERN, str(port)], port)):
+    for tables in (
+        program([sys.executable, "-c", MODERN]),
+        await serve([sys.executable, "-c", MODERN, str(port)], port),
+    ):
         begun = begin(**tables)
         await begun.ready()
         assert (await begun.output("mcp__test__add", a=40, b=2)).text == "42"

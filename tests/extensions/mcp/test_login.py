@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 import urllib.request
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -16,8 +16,6 @@ from codelet.errors import UsageError
 from codelet.safety.verdict import Answer, Question
 from tests.extensions.mcp.conftest import Begin, Begun
 from tests.support.oauth_server import OAuthServer
-
-needs_mcp = pytest.mark.skipif(find_spec("mcp") is None, reason="needs the extra mcp: pip install mcp")
 
 
 class Browser:
@@ -65,7 +63,6 @@ async def test_a_server_that_wants_a_login_says_how(begin: Begin) -> None:
         assert found.state == "failed" and "/mcp login issues" in found.problem and "\n" not in found.problem
 
 
-@needs_mcp
 async def test_a_login_opens_the_server(begin: Begin, tmp_path: Path) -> None:
     with OAuthServer() as server:
         person = Browser()
@@ -78,7 +75,6 @@ async def test_a_login_opens_the_server(begin: Begin, tmp_path: Path) -> None:
     assert not [each for each in tmp_path.iterdir() if each.name != "test.log"]
 
 
-@needs_mcp
 async def test_a_token_that_expires_is_refreshed(begin: Begin) -> None:
     with OAuthServer(seconds=1) as server:
         begun = await opened(begin, server, Browser(answer=Answer(True, reason="I have logged in")))
@@ -90,7 +86,6 @@ async def test_a_token_that_expires_is_refreshed(begin: Begin) -> None:
         assert len(server.tokens) == 1 and len(server.codes) == 0
 
 
-@needs_mcp
 @pytest.mark.parametrize("seconds", [1, 3_600], ids=["expired", "revoked"])
 async def test_a_login_that_is_over_says_so(begin: Begin, seconds: int) -> None:
     with OAuthServer(seconds=seconds) as server:
@@ -104,7 +99,6 @@ async def test_a_login_that_is_over_says_so(begin: Begin, seconds: int) -> None:
         assert server.asked.count("/authorization") == 1
 
 
-@needs_mcp
 async def test_a_login_that_does_not_come_about_is_one_line(begin: Begin) -> None:
     cases = [
         (OAuthServer(refuses="access_denied"), Browser(), "access_denied"),
@@ -118,7 +112,6 @@ async def test_a_login_that_does_not_come_about_is_one_line(begin: Begin) -> Non
             assert "\n" not in str(raised.value) and not server.tokens
 
 
-@needs_mcp
 async def test_only_the_page_of_this_login_is_answered(begin: Begin) -> None:
     def visit(address: str) -> None:
         for path in ("/callback?code=x&state=wrong", "/other"):
@@ -143,8 +136,8 @@ async def test_who_cannot_log_in_is_told(begin: Begin) -> None:
         await begun.session.run_command("mcp", "login test")
 
 
-@pytest.mark.skipif(find_spec("mcp") is not None, reason="is about an installation without the extra mcp")
-async def test_without_the_package_the_extra_is_named(begin: Begin) -> None:
+async def test_without_the_package_the_extra_is_named(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)  # as where it is not installed
     with OAuthServer() as server:
         begun = await opened(begin, server, Browser())
         with pytest.raises(UsageError, match=r"codelet-repl\[mcp\]"):

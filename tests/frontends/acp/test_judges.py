@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +15,6 @@ from tests.support.script import Call, Reply
 from tests.support.server import ModelServer
 
 HERE = Path(__file__).parent
-PYTHON = os.environ.get("CODELET_ACP_PYTHON") or sys.executable
-"""A Python that has the package agent-client-protocol."""
-
-
-def _has_client() -> bool:
-    if sys.executable == PYTHON:
-        return find_spec("acp") is not None
-    return subprocess.run([PYTHON, "-c", "import acp"], check=False).returncode == 0
 
 
 @pytest.fixture
@@ -60,6 +49,5 @@ def test_the_npm_client_drives_it(command: list[str], repo: Path, home: Path) ->
     assert seen["exit"] == 0
 
 
-@pytest.mark.skipif(not _has_client(), reason=f"needs agent-client-protocol in {PYTHON} (CODELET_ACP_PYTHON)")
 def test_the_python_client_drives_it(command: list[str], repo: Path, home: Path) -> None:
-    _holds(judged(PYTHON, str(HERE / "python_client.py"), str(repo), *command, cwd=repo, home=home))
+    _holds(judged(sys.executable, str(HERE / "python_client.py"), str(repo), *command, cwd=repo, home=home))
