@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from codelet.export.document import schema
-from codelet.extensions.services import export_keys
+from codelet.extensions.memory.remembering import ORIGINS_FORM
+from codelet.extensions.statistics import APPROVALS, METRICS
 
 PLACE = Path(__file__).resolve().parent.parent / "codelet" / "export" / "schema.json"
+EXTENSION_KEYS = {"fact_origins": ORIGINS_FORM, "metrics": METRICS, "approvals": APPROVALS}
+"""The keys of codelet's own extensions with their schemas."""
 
 
 def text() -> str:
     """The text of the file: a line for each field of the document, and for each of the forms that it refers to."""
-    return _lines(_on_one_line(schema(export_keys())), 0) + "\n"
+    return _lines(_on_one_line(schema(EXTENSION_KEYS)), 0) + "\n"
 
 
 def _on_one_line(value: Any) -> Any:

@@ -35,9 +35,9 @@ Place = Literal["first", "last", "settings"]
 """`first` and `last` are in every session, with guards before all others or after the masking. `settings` are in
 sessions that are opened with settings, before the caller's extensions.
 """
-Waking = Literal["start", "chosen", "starting", "after", "record", "near", "export"]
-"""A moment at which the extension is created: the session's start, always or if the user chose the tools; a method of
-its guard; a compaction that is near; an export.
+Waking = Literal["start", "chosen", "call", "near", "export"]
+"""A moment at which the extension is created: the session's start, always or if the user chose the tools; the first
+call; a compaction that is near; an export.
 """
 Offers = Literal["always", "when needed", "never"]
 """When the model gets the tools of a row: from the first request, once the extension offers them, or never."""
@@ -106,7 +106,7 @@ ROWS = (
         needs="sandbox",
         guard=True,
         in_subsessions=False,
-        wakes=("after", "starting"),
+        wakes=("call",),
     ),
     ManifestRow(
         made="recall:Recall",
@@ -120,9 +120,9 @@ ROWS = (
         ),
         guard=True,
         in_subsessions=False,
-        wakes=("chosen", "after"),
+        wakes=("chosen", "call"),
     ),
-    ManifestRow(made="file_history:FileHistory", place="last", guard=True, wakes=("starting",)),
+    ManifestRow(made="file_history:FileHistory", place="last", guard=True, wakes=("call",)),
     ManifestRow(made="audit_guard:Audit", place="last", needs="audit", guard=True, wakes=("start",)),
     ManifestRow(
         made="profiles.extension:Profiles",
@@ -150,7 +150,7 @@ ROWS = (
         keys=("metrics", "approvals"),
         guard=True,
         in_subsessions=False,
-        wakes=("record", "export"),
+        wakes=("call", "export"),
     ),
     ManifestRow(
         made="machine_status:Machine",
@@ -273,21 +273,22 @@ class Listed(Extension, Guard, Source):
             return self.tools if self._offers == "always" else ()
         return (self.awake or _NONE).offered()
 
-    def _guard_at(self, moment: Waking | Literal["before"]) -> Guard:
-        extension = self.wake() if moment in self._row.wakes else self.awake or _NONE
+    @property
+    def _guard(self) -> Guard:
+        extension = self.wake() if "call" in self._row.wakes else self.awake or _NONE
         return extension.guards[0] if extension.guards else _NO_GUARD
 
     async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
-        return await self._guard_at("before").before(call)
+        return await self._guard.before(call)
 
     async def starting(self, call: GuardedCall) -> None:
-        await self._guard_at("starting").starting(call)
+        await self._guard.starting(call)
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
-        return await self._guard_at("after").after(call, output)
+        return await self._guard.after(call, output)
 
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
-        self._guard_at("record").record(kind, call, **facts)
+        self._guard.record(kind, call, **facts)
 
     async def begin(self) -> None:
         for each in (self.awake or _NONE).reminders:

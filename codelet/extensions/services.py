@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codelet.extensions.base import Extension, extension_of
 
@@ -109,11 +108,3 @@ def text_search(texts: TextSource, model: Path | None) -> TextSearch | None:
     from codelet.extensions.memory.fact import meaning_search
 
     return meaning_search(texts, model)
-
-
-def export_keys() -> dict[str, Mapping[str, Any]]:
-    """Return the extensions' keys of an export with their schemas, without the document's own fields."""
-    from codelet.extensions.memory.remembering import ORIGINS_FORM
-    from codelet.extensions.statistics import APPROVALS, METRICS
-
-    return {"fact_origins": ORIGINS_FORM, "metrics": METRICS, "approvals": APPROVALS}

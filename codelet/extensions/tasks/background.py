@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from codelet.safety.sandbox import Sandbox
 from codelet.system.process.output import HeadAndTail
 from codelet.system.process.service import Service
-
-TaskStatus = Literal["Running", "Completed", "Failed", "Stopped", "Interrupted"]
-"""As the export spells it; of an earlier task also whatever another program wrote."""
 
 SHOWN = 30_000
 """Bytes of new output that a result shows of a task."""

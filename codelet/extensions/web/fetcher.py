@@ -9,12 +9,12 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
-import h11
-
 from codelet import __version__, prompt
-from codelet.errors import ToolError
+from codelet.errors import ProviderError, ToolError
 from codelet.extensions.base import Extension, OpenedWith
-from codelet.providers.connection import proxy_for, tls_context
+from codelet.providers.connection import ClosedEarly, Connection, proxy_for, request_head, tls_context
+from codelet.providers.protocol import Deadlines
+from codelet.providers.response import Response, read_head
 from codelet.safety.verdict import Touch
 from codelet.tools.tool import Preview, ToolOutput, tool
 
@@ -24,7 +24,9 @@ _SECONDS = 20.0
 _MOST_BYTES = 5_000_000
 _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
-_READ = 65_536
+_NEVER = 1e6
+_DEADLINES = Deadlines(connect=_NEVER, first_token=_NEVER, between_chunks=_NEVER)
+"""`Fetcher` limits the whole time."""
 _HTTPS = 443
 _IN_V6 = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")))
 """Addresses that lead to one of IPv4, which may be private."""
@@ -94,7 +96,9 @@ class Fetcher:
                 return await self._followed(address)
         except TimeoutError:
             raise ToolError(f"fetch: no whole answer within {self._seconds:g} s") from None
-        except (OSError, h11.ProtocolError) as error:
+        except ClosedEarly:
+            raise ToolError(f"fetch: {address} cannot be read: the connection was closed without an answer") from None
+        except (OSError, ProviderError) as error:
             reason = getattr(error, "verify_message", None) or getattr(error, "strerror", None) or str(error)
             raise ToolError(f"fetch: {address} cannot be read: {reason or type(error).__name__}") from None
 
@@ -119,17 +123,15 @@ class Fetcher:
         return f"[{url.geturl()}, {kind.strip()}, {len(text):,} characters]\n{text}"
 
     async def _get(self, url: SplitResult) -> tuple[int, dict[str, str], bytes]:
-        """Send one request; status, headers and body. Raises ToolError, OSError, and h11.ProtocolError."""
+        """Send one request; status, headers and body. Raises ToolError, OSError, ClosedEarly, and ProviderError."""
         host, port = url.hostname or "", url.port or _HTTPS
         if proxy_for(url) is not None:
             raise ToolError("fetch: a proxy is set, behind which the address cannot be checked: nothing is fetched")
         addresses = [each for each in await self._resolve(host, port) if self._permits(each)]
         if not addresses:
             raise ToolError(f"fetch: {host} is not on the public internet: only public addresses are fetched")
-        reader, writer = await _connected(addresses, port, host)
+        connection = await _connected(addresses, port, host)
         try:
-            state = h11.Connection(h11.CLIENT, max_incomplete_event_size=_READ)
-            target = (url.path or "/") + (f"?{url.query}" if url.query else "")
             headers = [
                 ("host", url.netloc),
                 ("user-agent", f"codelet/{__version__}"),
@@ -137,52 +139,39 @@ class Fetcher:
                 ("accept-encoding", "identity"),
                 ("connection", "close"),
             ]
-            writer.write(state.send(h11.Request(method="GET", target=target, headers=headers)) or b"")
-            writer.write(state.send(h11.EndOfMessage()) or b"")
-            return await _answer(reader, state)
+            target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+            request = {"method": "GET", "target": target, "headers": headers}
+            connection.writer.write(request_head(request))
+            connection.sent(request, b"")
+            until = asyncio.get_running_loop().time() + _NEVER
+            response = Response(connection, await read_head(connection, until, _DEADLINES), _DEADLINES, until)
+            packed = response.headers.get("content-encoding", "identity")
+            if response.status != 200:
+                return response.status, response.headers, b""
+            if packed != "identity":
+                raise ToolError(f"fetch: the answer is packed ({packed}), though not asked for")
+            body = bytearray()
+            async for piece in response.body():
+                body += piece
+                if len(body) > _MOST_BYTES:
+                    raise ToolError(f"fetch: the page is larger than {_MOST_BYTES:,} bytes")
+            return response.status, response.headers, bytes(body)
         finally:
-            writer.transport.abort()
+            connection.close()
 
 
-async def _connected(
-    addresses: Sequence[str], port: int, host: str
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connected(addresses: Sequence[str], port: int, host: str) -> Connection:
     """Connect to the first of the addresses that answers; the certificate must be the host's. Raises OSError."""
     context = tls_context()
     for number, address in enumerate(addresses, 1):
         try:
-            return await asyncio.open_connection(address, port, ssl=context, server_hostname=host)
+            return Connection(*await asyncio.open_connection(address, port, ssl=context, server_hostname=host))
         except ssl.SSLError:
             raise
         except OSError:
             if number == len(addresses):
                 raise
     raise AssertionError("there is an address")
-
-
-async def _answer(reader: asyncio.StreamReader, state: h11.Connection) -> tuple[int, dict[str, str], bytes]:
-    status, headers, body = 0, dict[str, str](), bytearray()
-    while True:
-        match state.next_event():
-            case h11.NEED_DATA:
-                state.receive_data(await reader.read(_READ))
-            case h11.Response() as response:
-                status = response.status_code
-                headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in response.headers}
-                if status in _REDIRECTS or status != 200:
-                    return status, headers, b""
-                if headers.get("content-encoding", "identity") != "identity":
-                    raise ToolError(
-                        f"fetch: the answer is packed ({headers['content-encoding']}), though not asked for"
-                    )
-            case h11.Data(data=data):
-                body += data
-                if len(body) > _MOST_BYTES:
-                    raise ToolError(f"fetch: the page is larger than {_MOST_BYTES:,} bytes")
-            case h11.EndOfMessage():
-                return status, headers, bytes(body)
-            case h11.ConnectionClosed():
-                raise ConnectionResetError("the connection was closed without an answer")
 
 
 def _checked(address: str) -> SplitResult:
