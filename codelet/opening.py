@@ -440,7 +440,6 @@ def _safeguards(settings: Settings, workspace: Path, masker: Masker | None) -> S
             workspace,
             settings.sandbox,
             network=settings.sandbox_network,
-            sockets=settings.sandbox_sockets,
             open_home=settings.sandbox_home == "open",
             seen=settings.sandbox_seen,
             kept=_kept(settings, workspace),

@@ -212,9 +212,6 @@ class Settings(Record):
         "which commands to sandbox: those you did not approve (auto), all (on), none (off)",
     )
     sandbox_network: bool = row(False, switch, PERMISSIONS, "let sandboxed commands use the network")
-    sandbox_sockets: bool = row(
-        False, switch, PERMISSIONS, "let sandboxed commands create sockets in the workspace and their private folder"
-    )
     # What commands see of the home is the user's alone to say.
     sandbox_home: str = row("named", ("named", "open"), by=(USER_FILE,))
     sandbox_seen: tuple[str, ...] = row((), places, by=(USER_FILE,))

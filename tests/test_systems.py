@@ -12,7 +12,7 @@ import pytest
 
 from codelet.safety.sandbox import Confinement, Sandbox
 from codelet.safety.sandbox.command_lines import Bounds
-from codelet.safety.sandbox.mac_profile import profile, sandbox_exec_argv
+from codelet.safety.sandbox.mac_profile import profile
 
 AS_ON = (
     "import sys; sys.platform = {system!r}; sys.argv = ['codelet', *{words!r}]; from codelet.cli import main; main()"
@@ -76,8 +76,6 @@ def test_a_command_is_confined_by_the_way_that_was_found(tmp_path: Path) -> None
 def test_what_no_profile_can_say_is_refused() -> None:
     with pytest.raises(FileNotFoundError, match="control character"):
         profile(Bounds(root="/w\n(allow default)", kind="workspace"))
-    with pytest.raises(FileNotFoundError, match="sandbox-sockets"):
-        sandbox_exec_argv(["true"], Bounds(root="/w", sockets=True))
 
 
 def test_the_classifiers_name_what_is_supported() -> None:

@@ -20,7 +20,7 @@ exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomp
 6 a tool needed permission and no one could be asked, 70 a bug, 130/143/129 stopped by a signal"""
 _RARE = (
     "compact-entries keep-last narrative handoff export-every export-archive snapshots reminders environment "
-    "transport sandbox-sockets log-level debug-requests"
+    "transport log-level debug-requests"
 ).split()
 """Options that the help page leaves to `codelet help options`."""
 _OF_A_REVIEW = "model fallback_model api_base transport window max_tokens max_cost allow_unknown_cost timeout".split()

@@ -48,14 +48,13 @@ def test_what_is_gone_by_then_is_told_too(tmp_path: Path) -> None:
     assert settle(tmp_path / "CLAUDE.md", tmp_path, move=True) == MadeFile("CLAUDE.md")
 
 
-def test_so_many_names_are_tried_and_then_it_stays(tmp_path: Path) -> None:
-    (tmp_path / "CLAUDE.md").write_text("made\n")
-    for number in range(1, 1_000):
-        (tmp_path / f"aside-{number}-CLAUDE_md").touch()
-    assert settle(tmp_path / "CLAUDE.md", tmp_path, move=True) == MadeFile("CLAUDE.md")
-    assert (tmp_path / "CLAUDE.md").read_text() == "made\n"
-    (tmp_path / "aside-999-CLAUDE_md").unlink()
-    assert settle(tmp_path / "CLAUDE.md", tmp_path, move=True) == MadeFile("CLAUDE.md", "aside-999-CLAUDE_md")
+def test_the_first_free_name_is_taken(tmp_path: Path) -> None:
+    for name in ("CLAUDE.md", "aside-1-CLAUDE_md"):
+        (tmp_path / name).write_text(f"{name}\n")
+    (tmp_path / "aside-2-CLAUDE_md").symlink_to("absent")
+    assert settle(tmp_path / "CLAUDE.md", tmp_path, move=True) == MadeFile("CLAUDE.md", "aside-3-CLAUDE_md")
+    assert (tmp_path / "aside-1-CLAUDE_md").read_text() == "aside-1-CLAUDE_md\n"
+    assert (tmp_path / "aside-3-CLAUDE_md").read_text() == "CLAUDE.md\n"
 
 
 def test_a_folder_in_which_programs_are_looked_for_is_not_moved(

@@ -81,15 +81,13 @@ FREE = ("another ioctl", "new nothing", *(f"own {what}" for what in OF_PROCESSES
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the numbers of its calls are not known")
-@pytest.mark.parametrize("sockets", [False, True])
 @pytest.mark.parametrize(("network", "metadata"), [(False, False), (True, False), (False, True)])
-def test_what_the_kernel_refuses(network: bool, sockets: bool, metadata: bool) -> None:
-    program = filter_program(network=network, sockets=sockets, metadata=metadata)
+def test_what_the_kernel_refuses(network: bool, metadata: bool) -> None:
+    program = filter_program(network=network, metadata=metadata)
     folder = str(ROOT / "codelet" / "safety" / "sandbox")
     words = [sys.executable, "-c", _PROGRAM, folder, program.hex()]
     found = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
-    refused = {*ALWAYS, *(() if metadata else METADATA), *(() if network or metadata else INTERNET)}
-    refused |= set() if sockets else {"local"}
+    refused = {"local", *ALWAYS, *(() if metadata else METADATA), *(() if network or metadata else INTERNET)}
     refused |= {"other numbers"} if platform.machine() == "x86_64" else set()
     assert {name for name, error in found.items() if error == REFUSED} == refused
     assert {found[name] for name in ABSENT} == {"ENOSYS"}
@@ -102,7 +100,7 @@ def test_a_machine_whose_calls_are_not_known_has_no_filter(monkeypatch: pytest.M
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     filter_program.cache_clear()
     with pytest.raises(FileNotFoundError, match="known for riscv64"):
-        filter_program(network=False, sockets=False, metadata=False)
+        filter_program(network=False, metadata=False)
 
 
 def answered(program: bytes, machine: int, number: int, first: int = 0) -> int:
@@ -132,7 +130,7 @@ def test_calls_by_the_numbers_of_another_machine_are_refused(
     """A kernel for 64 bits also takes the calls of one for 32, where each number means another call."""
     monkeypatch.setattr(platform, "machine", lambda: machine)
     filter_program.cache_clear()
-    program = filter_program(network=False, sockets=False, metadata=False)
+    program = filter_program(network=False, metadata=False)
     filter_program.cache_clear()
     refused, allowed = 0x5000D, 0x7FFF0000
     for number in (0, 1, 400):
@@ -168,7 +166,7 @@ _ANSWERS = {"refused": 0x5000D, "absent": 0x50026, "unsupported": 0x5005F, "help
 def test_each_call_that_is_refused_by_its_number(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: machine)
     filter_program.cache_clear()
-    program = filter_program(network=False, sockets=False, metadata=False)
+    program = filter_program(network=False, metadata=False)
     filter_program.cache_clear()
     own = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[machine]
     lines = list(struct.iter_unpack("HBBI", program))
@@ -201,7 +199,7 @@ def test_the_numbers_are_those_of_the_kernels_headers(machine: str, monkeypatch:
     listed = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", _HEADERS[machine].read_text()))
     monkeypatch.setattr(platform, "machine", lambda: machine)
     filter_program.cache_clear()
-    lines = list(struct.iter_unpack("HBBI", filter_program(network=False, sockets=False, metadata=False)))
+    lines = list(struct.iter_unpack("HBBI", filter_program(network=False, metadata=False)))
     filter_program.cache_clear()
     # A comparison that jumps over a block where it fails is one of the call's number.
     numbers = {value for code, fits, _, value in lines if code == 0x15 and fits == 0}

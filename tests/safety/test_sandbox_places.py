@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import socket
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -254,23 +251,6 @@ def test_what_commands_need_in_a_folder_that_is_hidden_is_there_to_be_read(root:
         assert not {own, elsewhere, hidden} & {*pairs(argv, "--ro-bind"), *pairs(argv, "--bind")}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the sockets of the machine are listed by Linux")
-def test_sockets_of_services_are_covered_but_where_nothing_is_seen_anyway(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with contextlib.ExitStack() as stack:
-        shm, tmp = (stack.enter_context(tempfile.TemporaryDirectory(dir=folder)) for folder in ("/dev/shm", "/tmp"))
-        monkeypatch.chdir(shm)  # a name without a folder is in the current folder
-        for path in (f"{shm}/s", f"{shm}/a  space", f"{tmp}/s", f"{shm}/closed", "relative"):
-            stack.enter_context(socket.socket(socket.AF_UNIX)).bind(path)
-        os.unlink(f"{shm}/closed")
-        covered = pairs(list(bubblewrap_argv("bwrap", ["ls"], Bounds(root=str(root), sockets=True))), "--ro-bind")
-        closed = pairs(list(bubblewrap_argv("bwrap", ["ls"], Bounds(root=str(root)))), "--ro-bind")
-        monkeypatch.undo()
-    assert {f"{shm}/s", f"{shm}/a  space", f"{shm}/relative"} <= set(covered) and f"{shm}/s" not in closed
-    assert not {f"{tmp}/s", f"{shm}/closed"} & set(covered)
-
-
 def test_landlock_grants_all_but_what_is_kept(root: Path) -> None:
     make(root, ".git/config", "a.txt", "src/b.py", "src/keep/c.py")
     (root / "link").symlink_to(root / "a.txt")
@@ -288,8 +268,6 @@ def test_landlock_grants_all_but_what_is_kept(root: Path) -> None:
     request = json.loads(landlock_argv(["ls"], reads)[4])
     assert request["write"] == [] and str(root / "src") in request["read"]
     assert str(root / "a.txt") not in request["read"] and str(root) not in request["read"]
-    with pytest.raises(FileNotFoundError, match="cannot allow sockets"):
-        landlock_argv(["ls"], Bounds(root=str(root), sockets=True))
 
 
 def test_the_whole_file_system_is_no_workspace(root: Path) -> None:

@@ -52,7 +52,7 @@ def variables_for_reading(environment: Mapping[str, str]) -> dict[str, str]:
     return reading_environment(environment, VARIABLES) | ENVIRONMENT | settings_environment(SETTINGS, {})
 
 
-async def find_confinement(workspace: Path, *, sockets: bool = False) -> Confinement:
+async def find_confinement(workspace: Path) -> Confinement:
     """Try each way in order, with a real command."""
     from codelet.safety.sandbox.command_lines import Bounds, writable_root
     from codelet.system.process import StartError, child_environment, find_program, run_child, shell_argv
@@ -66,7 +66,7 @@ async def find_confinement(workspace: Path, *, sockets: bool = False) -> Confine
     for found in ways:
         way = found.way
         try:
-            argv = _confined(found, nothing, Bounds(writable_root(workspace), "read-only", sockets=sockets))
+            argv = _confined(found, nothing, Bounds(writable_root(workspace), "read-only"))
             done = await run_child(argv, cwd=workspace, environment=environment, timeout=_SECONDS, output_limit=_CAP)
         except (StartError, FileNotFoundError) as error:
             reasons.append(f"{way}: {error}")
@@ -97,9 +97,9 @@ def _confined(found: Confinement, command: Sequence[str], bounds: Bounds) -> Seq
 class Sandbox:
     """The confinement of one session's commands. `found` is None until the first look.
 
-    `network` and `sockets` permit the network and new sockets. `open_home` lets commands read the whole home but its
-    secrets, `seen` are further places that they may read (see `visible`). `kept` are files of the workspace that no
-    confined command may write, such as the audit file.
+    `network` permits the network. `open_home` lets commands read the whole home but its secrets, `seen` are further
+    places that they may read (see `visible`). `kept` are files of the workspace that no confined command may write,
+    such as the audit file.
     """
 
     def __init__(
@@ -108,7 +108,6 @@ class Sandbox:
         use: Use = "auto",
         *,
         network: bool = False,
-        sockets: bool = False,
         open_home: bool = False,
         seen: Sequence[str] = (),
         kept: Sequence[Path] = (),
@@ -116,7 +115,6 @@ class Sandbox:
         self.use = use
         self.open_home = open_home
         self.network = network
-        self.sockets = sockets
         self.found: Confinement | None = None
         self._workspace = workspace
         self._seen = seen
@@ -154,7 +152,7 @@ class Sandbox:
         """Return the confinement, found at the first call."""
         async with self._looking:
             if self.found is None:
-                self.found = await find_confinement(self._workspace, sockets=self.sockets)
+                self.found = await find_confinement(self._workspace)
         return self.found
 
     def wrap(
@@ -183,7 +181,6 @@ class Sandbox:
             root=root,
             kind=kind,
             network=self.network,
-            sockets=self.sockets,
             protected=tuple(protected),
             hidden=tuple(self._secrets.hidden_from(command, kind)),
             seen=tuple(seen_places(root, environment, self._seen)),

@@ -16,7 +16,7 @@ from functools import cache
 
 from codelet.safety.tables import read_table
 
-_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_AF_INET, _AF_INET6, _AF_NETLINK = 2, 10, 16
 _CLONE_NEWUSER = 0x10000000
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX: both put letters into a terminal's input
 
@@ -34,8 +34,8 @@ _Line = bytes
 
 
 @cache
-def filter_program(*, network: bool, sockets: bool, metadata: bool) -> bytes:
-    """The filter for the kernel. `network` permits internet sockets, `sockets` those of services on this machine.
+def filter_program(*, network: bool, metadata: bool) -> bytes:
+    """The filter for the kernel. `network` permits internet sockets.
 
     `metadata` permits changes of file modes, owners, times and attributes, internet sockets, shared memory, and other
     processes' priorities: a sandbox with read-only mounts and separate network and process namespaces needs no filter
@@ -54,7 +54,7 @@ def filter_program(*, network: bool, sockets: bool, metadata: bool) -> bytes:
         _answer(_REFUSE),
     ]
     numbers = {name: row.split()[column] for rows in read_table("calls").values() for name, row in rows.items()}
-    for name, block in _blocks(network=network, sockets=sockets, metadata=metadata).items():
+    for name, block in _blocks(network=network, metadata=metadata).items():
         if numbers[name] != "-":
             lines += [_jump(_EQUAL, 0, len(block), int(numbers[name])), *block]
     lines.append(_answer(_ALLOW))
@@ -67,7 +67,7 @@ def helped_calls() -> dict[str, str]:
     return {row.split()[column]: name for name, row in read_table("calls")["helped"].items()}
 
 
-def _blocks(*, network: bool, sockets: bool, metadata: bool) -> dict[str, list[_Line]]:
+def _blocks(*, network: bool, metadata: bool) -> dict[str, list[_Line]]:
     """The filter's lines for each call that it examines."""
     calls = read_table("calls")
     refused = [*calls["refused"], *(() if metadata else (*calls["metadata"], *calls["shared memory"]))]
@@ -82,7 +82,7 @@ def _blocks(*, network: bool, sockets: bool, metadata: bool) -> dict[str, list[_
         named = {name: int(row.split()[2]) for name, row in calls["of processes"].items()}
         blocks |= {name: _unless(argument, [0], refuse=False) for name, argument in named.items()}
     internet = [_AF_INET, _AF_INET6, _AF_NETLINK] if network or metadata else []
-    blocks["socket"] = _unless(0, internet + ([_AF_UNIX] if sockets else []), refuse=False)
+    blocks["socket"] = _unless(0, internet, refuse=False)
     return blocks
 
 

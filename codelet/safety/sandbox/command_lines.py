@@ -41,7 +41,6 @@ class Bounds(Record):
     root: str
     kind: SandboxKind = "workspace"
     network: bool = False
-    sockets: bool = False
     protected: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()
@@ -98,11 +97,10 @@ def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> Com
         argv += [word for name in kept for word in ("--ro-bind-try", f"{folder}/{name}", f"{folder}/{name}")]
         argv += ["--ro-bind-data", DESCRIPTOR, f"{folder}/attributes", "--remount-ro", folder]
         data.append(attributes)
-    argv += _socket_covers(empty) if bounds.sockets else []
     home = os.path.realpath(os.path.expanduser("~"))
     remounted = ["--remount-ro", home] if home == home_in_system(os.environ.get("PATH", "")) else []
     argv += [] if bounds.open_home else ["--dir", home, "--remount-ro", "/", *remounted]
-    calls = filter_program(network=bounds.network, sockets=bounds.sockets, metadata=True)
+    calls = filter_program(network=bounds.network, metadata=True)
     argv += ["--seccomp", DESCRIPTOR, "--setenv", "TMPDIR", "/tmp", "--chdir", bounds.root]
     argv += ["--setenv", "UV_NO_CACHE", "1"]  # uv ends if it cannot write its cache
     return CommandWords([*argv, "--", *command], [*data, calls])
@@ -117,27 +115,12 @@ def _system() -> list[str]:
     return words + (["--size", str(_OTHER_BYTES), "--tmpfs", covered] if covered else [])
 
 
-def _socket_covers(empty: Sequence[str]) -> list[str]:
-    """The words that cover each socket of a service: a read-only mount alone stops no connection."""
-    try:
-        _, *lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        raise FileNotFoundError("the sockets of this machine cannot be listed, so none can be allowed") from None
-    places = {line.split(None, 7)[7] for line in lines if len(line.split(None, 7)) == 8}
-    real = {os.path.realpath(place) for place in places if os.path.exists(place)}
-    covered = sorted(place for place in real if not any(contained(place, folder) for folder in empty))
-    return [word for place in covered for word in ("--ro-bind", "/dev/null", place)]
-
-
 def landlock_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
     """The words that run `command` confined by Landlock.
 
     Landlock can only grant whole folders. In a folder with a protected or hidden entry, each other entry is granted
-    separately, and no new one can be made or read. Raises FileNotFoundError for `sockets`: Landlock cannot distinguish
-    them.
+    separately, and no new one can be made or read.
     """
-    if bounds.sockets:
-        raise FileNotFoundError("it cannot allow sockets (--sandbox-sockets)")
     excepted = (*bounds.protected, f"{bounds.root}/.git") if bounds.settled else bounds.protected
     writable = _granted(bounds.root, excepted) if bounds.kind == "workspace" else []
     system = ("/",) if bounds.open_home else (*seen_of_system(), "/proc", "/dev/pts")
@@ -145,7 +128,7 @@ def landlock_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
     real = list(dict.fromkeys(map(os.path.realpath, system)))
     besides = dict.fromkeys(map(os.path.realpath, () if bounds.open_home else (*bounds.seen, bounds.root)))
     not_read = (*bounds.hidden, *filter(None, [covered]))
-    calls = filter_program(network=bounds.network, sockets=False, metadata=False)
+    calls = filter_program(network=bounds.network, metadata=False)
     request = {
         "write": writable,
         "read": [granted for place in real for granted in _granted(place, not_read)]

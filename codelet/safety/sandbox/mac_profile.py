@@ -28,9 +28,7 @@ _SERVICES = (
 
 
 def sandbox_exec_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
-    """The words that run `command` confined. Raises FileNotFoundError where sockets are to be allowed."""
-    if bounds.sockets:
-        raise FileNotFoundError("it cannot allow sockets (--sandbox-sockets)")
+    """The words that run `command` confined. Raises FileNotFoundError for a path that no profile can name."""
     return [PROGRAM, "-p", profile(bounds), *command]
 
 

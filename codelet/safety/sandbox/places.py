@@ -4,10 +4,12 @@ made, which are moved aside. Nothing is deleted or overwritten, and no program o
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,7 +31,7 @@ _HOME_DEPTH = 2
 _HOME_FOLDERS = (".config", ".local", ".m2", ".gradle", ".cargo")
 _SECRET_SETTINGS = (".config/gcloud", ".config/gh")
 _ENVIRONMENT_MARK = "pyvenv.cfg"
-_MOST_ASIDE = 1_000
+_ANY_DEPTH = 1_000
 _ON_THE_WAY = {name[:end] for name in DELICATE_FOLDERS for end, at in enumerate(f"{name}/") if at == "/"}
 """The delicate folders and their parents."""
 _NO_REPOSITORY = "128"
@@ -78,59 +80,40 @@ class Secrets:
         home = os.path.realpath(os.path.expanduser("~"))
         folders = [f"{home}/{name}" for name in (*SECRET_FOLDERS, *_SECRET_SETTINGS)]
         found = [os.path.realpath(folder) for folder in folders if os.path.isdir(folder)]
-        waiting = [(home, 0), *((f"{home}/{name}", _HOME_DEPTH - 1) for name in _HOME_FOLDERS)]
-        while waiting:
-            folder, depth = waiting.pop()
-            inner, secrets = self._cached_entries(folder, home)
-            found += secrets
-            waiting += [(each, depth - 1) for each in inner if depth]
+        for name, depth in (("", 0), *((f"/{name}", _HOME_DEPTH - 1) for name in _HOME_FOLDERS)):
+            found += [place for _, secrets in self._walk(home + name, home, self._most, depth) for place in secrets]
         return sorted({place for place in found if not contained(self._root, place)})
 
     def of_workspace(self) -> list[str]:
-        """The existing secrets of the workspace."""
-        found: list[str] = []
-        waiting, searched = [self._root], 0
-        while waiting and searched < self._most:
-            inner, secrets = self._cached_entries(waiting.pop(), self._root)
-            waiting += inner
-            found += secrets
-            searched += 1
-        return sorted(found)
+        """The existing secrets of the workspace, without git's own configuration, which git needs."""
+        return sorted(place for _, secrets in self._walk(self._root, self._root, self._most) for place in secrets)
 
     def repositories(self) -> set[str]:
         """The `.git` folders of the workspace, at any depth, in its first 3,000 folders."""
-        found: set[str] = set()
-        waiting, searched = [self._root], 0
-        while waiting and searched < _REPOSITORY_FOLDERS:
-            inner, _ = self._cached_entries(waiting.pop(0), self._root)
-            found.update(each for each in inner if each.endswith("/.git"))
-            waiting += [each for each in inner if not each.endswith("/.git")]
-            searched += 1
-        return found
+        walked = self._walk(self._root, self._root, _REPOSITORY_FOLDERS)
+        return {each for folders, _ in walked for each in folders if each.endswith("/.git")}
 
-    def _cached_entries(self, folder: str, base: str) -> tuple[list[str], list[str]]:
-        """The folders in a folder of `base`, and the secrets in it."""
-        try:
-            changed = os.stat(folder).st_mtime_ns
-        except OSError:
-            return [], []
-        cached = self._known.get(folder)
-        if cached is None or cached[0] != changed:
-            cached = self._known[folder] = (changed, *_listed(folder, base))
-        return cached[1], cached[2]
-
-
-def _listed(folder: str, base: str) -> tuple[list[str], list[str]]:
-    """The folders in a folder of `base`, and the files in it with the names of secrets, links followed."""
-    folders, secrets = [], []
-    inside = folder[len(base) :]
-    in_git = ".git" in inside.split("/")  # git needs its own configuration, which no command prints without asking
-    for entry in _entries(folder):
-        if entry.is_dir(follow_symlinks=False):
-            folders.append(entry.path)
-        elif not in_git and why_unread(f"{inside}/{entry.name}") is not None and entry.is_file():
-            secrets.append(os.path.realpath(entry.path))
-    return folders, secrets
+    def _walk(
+        self, top: str, base: str, most: int, depth: int = _ANY_DEPTH
+    ) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+        """For each folder from `top` on, of `base`: the folders in it, and the files with the names of secrets, links
+        followed. The content of `.git` is left out.
+        """
+        waiting = deque([(top, depth)])
+        while waiting and most:
+            folder, depth = waiting.popleft()
+            most -= 1
+            with suppress(OSError):
+                changed = os.stat(folder).st_mtime_ns
+                if self._known.get(folder, (0,))[0] != changed:
+                    entries = _entries(folder)
+                    inner = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+                    secret = [each for each in entries if why_unread(f"{folder[len(base) :]}/{each.name}") is not None]
+                    places = [os.path.realpath(each.path) for each in secret if each not in inner and each.is_file()]
+                    self._known[folder] = (changed, [each.path for each in inner], places)
+                _, folders, secrets = self._known[folder]
+                yield folders, secrets
+                waiting.extend((each, depth - 1) for each in folders if depth and not each.endswith("/.git"))
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
@@ -223,27 +206,13 @@ def settle(place: Path, root: Path, *, move: bool) -> MadeFile:
         return MadeFile(name, stays=stays)
     if str(place) in os.environ.get("PATH", "").split(os.pathsep):
         return MadeFile(name)
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", place.name).strip("_")
+    targets = (place.with_name(f"aside-{number}-{plain}") for number in itertools.count(1))
+    target = next(each for each in targets if not os.path.lexists(each))
     try:
-        return MadeFile(name, _moved(place, root) if place.lstat().st_uid == os.geteuid() else None)
+        if place.lstat().st_uid != os.geteuid():
+            return MadeFile(name)
+        place.rename(target)
     except OSError:
         return MadeFile(name)
-
-
-def _moved(place: Path, root: Path) -> str | None:
-    """Move it to a free name in its folder."""
-    plain = re.sub(r"[^A-Za-z0-9_-]", "_", place.name).strip("_")
-    for number in range(1, _MOST_ASIDE):
-        target = place.with_name(f"aside-{number}-{plain}")
-        if os.path.lexists(target):
-            continue
-        if place.is_dir() and not place.is_symlink():
-            target.mkdir()  # a folder can only replace an empty one
-            with suppress(OSError):
-                place.rename(target)
-                return str(target.relative_to(root))
-            target.rmdir()
-            return None
-        os.link(place, target, follow_symlinks=False)  # fails if the name is taken by now
-        place.unlink()
-        return str(target.relative_to(root))
-    return None
+    return MadeFile(name, str(target.relative_to(root)))

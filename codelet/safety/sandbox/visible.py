@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 
 from codelet.safety.paths import contained
@@ -116,23 +117,12 @@ def _is_plain(settings: str) -> bool:
 def private_settings() -> tuple[str, ...]:
     """The files and folders of /etc that this user may read and others may not, mostly keys of the machine."""
     found: list[str] = []
-    waiting = ["/etc"]
-    while waiting:
-        try:
-            entries = list(os.scandir(waiting.pop()))
-        except OSError:
-            continue
-        for entry in entries:
-            if entry.is_symlink():
-                continue
-            try:
-                private = not entry.stat(follow_symlinks=False).st_mode & _PUBLIC
-            except OSError:
-                continue
-            if private and os.access(entry.path, os.R_OK):
-                found.append(entry.path)
-            elif not private and entry.is_dir():
-                waiting.append(entry.path)
+    for top, folders, files in os.walk("/etc"):
+        for place in (f"{top}/{name}" for name in (*folders, *files)):
+            with suppress(OSError):
+                if not os.lstat(place).st_mode & _PUBLIC and os.access(place, os.R_OK):
+                    found.append(place)
+        folders[:] = [name for name in folders if f"{top}/{name}" not in found]
     return tuple(sorted(found))
 
 
