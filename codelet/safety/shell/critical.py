@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from codelet.record import Record
 from codelet.safety import sensitive_names
 from codelet.safety.paths import contained, relative_name, workspace_root
-from codelet.safety.shell.script_parser import FORK_BOMB, Redirect, Script, SimpleCommand, UnclearPart, read_script
+from codelet.safety.shell.programs import Location
+from codelet.safety.shell.script_parser import FORK_BOMB, Script, SimpleCommand, UnclearPart, read_script
 from codelet.safety.tables import read_table, rows_by_word, word_list
 
 _TABLE = read_table("shell")["critical"]
@@ -23,6 +23,7 @@ _COPIES_ITSELF = re.compile(r"\$0\s*[|&]\s*\$0|%0\s*\|\s*%0")
 REWRITES_HISTORY = "git push --force rewrites shared history"
 """Critical too, but it destroys nothing on this machine: the user can permit this very command."""
 
+_WORKSPACE = "the whole workspace"
 _TEXT_INPUT = ("it has a here-document", "it has a here-string")
 _TEXT_CAP = 20_000
 """Characters of a command in which the patterns are searched."""
@@ -31,30 +32,14 @@ _ROOT_REMOVED = re.compile(
 )
 
 
-class _Place(Record):
-    """A folder in which a command may run, and the workspace."""
-
-    cwd: str
-    workspace: Path
-
-    def forbids(self, targets: Sequence[str]) -> str | None:
-        """Return why a write at one of these places is forbidden, or None."""
-        found = (forbidden_place(target, self.cwd, self.workspace) for target in targets)
-        return next(filter(None, found), None)
-
-
 def find_critical(script: Script, workspace: Path) -> str | None:
     """Return why the command is critical, or None; reasons that the user cannot lift come first."""
-    lighter = None
-    for why in (why for each in with_nested(script, workspace) for why in _reasons(each, workspace)):
-        if why and why != REWRITES_HISTORY:
-            return why
-        lighter = lighter or why
-    return lighter
+    found = [why for each in with_nested(script, workspace) for why in _reasons(each, workspace)]
+    return next((why for why in found if why != REWRITES_HISTORY), found[0] if found else None)
 
 
-def _reasons(script: Script, workspace: Path) -> Iterator[str | None]:
-    text = script.text[:_TEXT_CAP]
+def _reasons(script: Script, workspace: Path) -> Iterator[str]:
+    text, root = script.text[:_TEXT_CAP], workspace_root(workspace)
     unclear = {part.reason: part.confinable for part in script.parts if isinstance(part, UnclearPart)}
     if FORK_BOMB in unclear or _COPIES_ITSELF.search(text):
         yield "a fork bomb"
@@ -63,15 +48,17 @@ def _reasons(script: Script, workspace: Path) -> Iterator[str | None]:
     if (from_text or not all(unclear.values())) and _ROOT_REMOVED.search(text):  # perhaps in no part
         yield "it removes the whole file system or home"
     for part in script.parts:
-        for place in [] if isinstance(part, UnclearPart) else [_Place(cwd, workspace) for cwd in sorted(part.folders)]:
+        for place in [] if isinstance(part, UnclearPart) else [Location(cwd, root) for cwd in sorted(part.folders)]:
+            found: list[str | None] = []
             if isinstance(part, SimpleCommand):
-                for words in unwrapped([word.text for word in part.words if not word.splits]):
-                    yield _simple(base_name(words[0]), words, place)
-            elif isinstance(part, Redirect) and part.access == "write":
-                yield place.forbids([part.target.text])
+                known = [word.text for word in part.words if not word.splits]
+                found = [_simple(base_name(words[0]), words, place) for words in unwrapped(known)]
+            elif part.access == "write":
+                found = [forbidden_place(part.target.text, place)]
+            yield from filter(None, found)
 
 
-def _simple(name: str, words: list[str], place: _Place) -> str | None:
+def _simple(name: str, words: list[str], place: Location) -> str | None:
     """Return why the command itself is critical, apart from those that it starts; None if it is not."""
     rest, operands = words[1:], _operands(words)
     match name:
@@ -84,10 +71,9 @@ def _simple(name: str, words: list[str], place: _Place) -> str | None:
                     return f"rm removes {why}"
         case "find":
             return _find(words, place)
-        case "chmod" | "chown" | "chgrp":
-            recursive = _is_recursive(rest, "R")
-            for why in filter(None, (_everything(one, place) for one in operands[1:] if recursive)):
-                if why != "the whole workspace":
+        case "chmod" | "chown" | "chgrp" if _is_recursive(rest, "R"):
+            for why in (_everything(one, place) for one in operands[1:]):
+                if why and why != _WORKSPACE:
                     return f"{words[0]} -R changes {why}"
         case "mv":
             for why in filter(None, (_everything(one, place) for one in operands[:-1])):
@@ -95,7 +81,7 @@ def _simple(name: str, words: list[str], place: _Place) -> str | None:
             if operands[-1:] == ["/dev/null"]:
                 return "mv replaces /dev/null"
         case "git":
-            return _git(words)
+            return _git(rest)
         case "crontab" if "-l" not in words:
             return "crontab plants what runs later"
         case "init" if rest[:1] in (["0"], ["6"]):
@@ -108,52 +94,50 @@ def _simple(name: str, words: list[str], place: _Place) -> str | None:
         return None if "/" in words[0] and name == "format" else f"{name} destroys a file system"
     if name in _TABLE["stop"].split():
         return f"{name} stops the machine"
-    return place.forbids(_written(name, words, operands))
+    return next(filter(None, (forbidden_place(one, place) for one in _written(name, words, operands))), None)
 
 
 def _is_recursive(words: Sequence[str], letter: str) -> bool:
     return any(re.fullmatch(rf"-\w*{letter}\w*", word) or _means(word, "--recursive") for word in words)
 
 
-def _written(name: str, words: list[str], operands: list[str]) -> list[str]:
+def _written(name: str, words: list[str], operands: list[str]) -> Iterator[str]:
     """The places that a program writes or removes."""
-    if name == "dd":
-        return [word.partition("=")[2] for word in words if word.startswith("of=")]
-    if name in ("sed", "perl"):
-        in_place = any(re.match(r"-\w*i", word) or _means(word, "--in-place") for word in words[1:])
-        return operands[1:] if in_place else []
     which = _WRITES.get(name, "")
-    written = operands if which.startswith("all") else operands[-1:] if which else []
-    return [*(_named_targets(words) if which.endswith("target") else ()), *written]
+    if name == "dd":
+        yield from (word.partition("=")[2] for word in words if word.startswith("of="))
+    elif name in ("sed", "perl"):
+        if any(re.match(r"-\w*i", word) or _means(word, "--in-place") for word in words[1:]):
+            yield from operands[1:]
+    elif which:
+        for word, following in itertools.pairwise([*words[1:], ""]) if which.endswith("target") else ():
+            bundled = re.fullmatch(r"-\w*?t(.*)", word, re.DOTALL)
+            if bundled or _means(word, "--target-directory"):
+                yield (bundled[1] if bundled else word.partition("=")[2]) or following
+        yield from operands if which.startswith("all") else operands[-1:]
 
 
-def _find(words: list[str], place: _Place) -> str | None:
+def _find(words: list[str], place: Location) -> str | None:
     destroys = "-delete" in words or any(
         word in FIND_RUNS and base_name(words[at + 1]) in ("rm", "shred", "unlink")
         for at, word in enumerate(words[:-1])
     )
     narrowed = any(word.startswith(("-name", "-iname", "-path", "-regex", "-newer", "-mtime")) for word in words)
-    if destroys and not narrowed:
-        rest = list(words[1:])
-        while rest and re.fullmatch(r"-[HLP]|-O\d", rest[0]):
-            rest.pop(0)
-        given = list(itertools.takewhile(lambda word: not word.startswith("-"), rest))
-        for word in given or ["."]:
-            if why := _everything(word, place):
-                return f"find removes {why}"
-    return None
+    rest = itertools.dropwhile(lambda word: re.fullmatch(r"-[HLP]|-O\d", word), words[1:])
+    given = list(itertools.takewhile(lambda word: not word.startswith("-"), rest)) or ["."]
+    found = (_everything(word, place) for word in given) if destroys and not narrowed else ()
+    return next((f"find removes {why}" for why in found if why), None)
 
 
-def _everything(operand: str, at: _Place) -> str | None:
+def _everything(operand: str, at: Location) -> str | None:
     """Return the name of the system folder, home or workspace that the operand is as a whole, or None."""
     home = os.path.realpath(os.environ.get("HOME") or "/")
-    root = workspace_root(at.workspace)
     spelled = operand if operand.startswith("/") else f"{at.cwd}/{operand}"
     plain = re.sub(r"(?:/(?:\*+|\.|\.\*|\{[^}]*\}))+$", "", os.path.normpath(spelled)) or "/"
     place = os.path.realpath(plain)
-    if place == root:
-        return "the whole workspace"
-    if contained(root, place):
+    if place == at.root:
+        return _WORKSPACE
+    if contained(at.root, place):
         return "a folder that holds the workspace"
     if contained(home, place):
         return "the whole home"
@@ -163,25 +147,11 @@ def _everything(operand: str, at: _Place) -> str | None:
     return None
 
 
-def _named_targets(words: list[str]) -> Iterator[str]:
-    """The folders of `-t` and `--target-directory`, attached or in the next word."""
-    for word, following in itertools.pairwise([*words[1:], ""]):
-        bundled = re.fullmatch(r"-\w*?t(.*)", word, re.DOTALL)
-        if bundled or _means(word, "--target-directory"):
-            yield (bundled[1] if bundled else word.partition("=")[2]) or following
-
-
-def _git(words: list[str]) -> str | None:
-    rest = words[1:]
+def _git(rest: list[str]) -> str | None:
     while rest and rest[0].startswith("-"):
         rest = rest[2:] if rest[0] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace") else rest[1:]
-    if rest[:1] != ["push"]:
-        return None
-    for word in rest[1:]:
-        forced = re.fullmatch(r"-\w*f\w*|--force", word) or _means(word, "--mirror")
-        if forced or (word.startswith("+") and len(word) > 1):
-            return REWRITES_HISTORY
-    return None
+    forced = (re.fullmatch(r"-\w*f\w*|--force|\+.+", word) or _means(word, "--mirror") for word in rest[1:])
+    return REWRITES_HISTORY if rest[:1] == ["push"] and any(forced) else None
 
 
 def _is_output(place: str) -> bool:
@@ -191,12 +161,11 @@ def _is_output(place: str) -> bool:
     )
 
 
-def forbidden_place(text: str, cwd: str, workspace: Path) -> str | None:
+def forbidden_place(text: str, at: Location) -> str | None:
     """Return why a write at the place is always forbidden, or None if the user can decide."""
     if "\0" in text:
         return "the path holds a NUL character"
-    spelled = text if text.startswith("/") else f"{cwd}/{text}"
-    root = workspace_root(workspace)
+    spelled = text if text.startswith("/") else f"{at.cwd}/{text}"
     plain = os.path.normpath(spelled)
     if _is_output(plain):  # it leads elsewhere for the command than for us
         return None
@@ -205,13 +174,14 @@ def forbidden_place(text: str, cwd: str, workspace: Path) -> str | None:
             continue
         if any(contained(place, magic) for magic in ("/dev", "/proc", "/sys")):
             return f"{text} is a device or a switch of the kernel"
-        if why := sensitive_names.protected(relative_name(place, workspace)):
+        if why := sensitive_names.protected(relative_name(place, Path(at.root))):
             return f"{text} {why}"
-        if not contained(place, root):
-            if sensitive_names.delicate(place):
-                return f"{text} plants what runs later"
-            if place.startswith(tuple(_TABLE["plants"].split())):
-                return f"{text} belongs to the system"
+        if contained(place, at.root):
+            continue
+        if sensitive_names.delicate(place):
+            return f"{text} plants what runs later"
+        if place.startswith(tuple(_TABLE["plants"].split())):
+            return f"{text} belongs to the system"
     return None
 
 

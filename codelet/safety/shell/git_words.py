@@ -19,7 +19,7 @@ from codelet.safety.sandbox.git_attributes import find_attributes
 from codelet.safety.shell import programs
 from codelet.safety.shell.programs import Location, ParsedArguments, RefusedError, folder_reached
 from codelet.safety.tables import word_list
-from codelet.system.git.hardening import OPTIONS, Repository, find_repository, stray
+from codelet.system.git.hardening import OPTIONS, find_repository, stray
 
 _MOST_OBJECTS = 8
 _PRINTS = word_list("shell", "git", "commands")
@@ -109,16 +109,11 @@ def _refuse_content(name: str, parsed: ParsedArguments, place: Location, *, moun
     if not prints or (name != "grep" and parsed.has(*_SUMMARIES) and not parsed.has("-S", "-G", "-L")):
         return
     oracle = sorted(_ORACLES & {option for option, _ in parsed.options})
-    mounted = mounts and find_attributes(place.root) is not None
-    if name != "grep" and not oracle and mounted:
+    if name != "grep" and not oracle and mounts and find_attributes(place.root) is not None:
         return
     named = parsed.operands if parsed.has("-e") else parsed.operands[1:]
-    if name == "grep" and named and all(Path(one).suffix and not why_unread(one) for one in named if one != "--"):
-        return
-    left_out = [one for one in parsed.operands if one.startswith((":!", ":^", ":(exclude"))]
-    paths = (one for one in named if one not in (*left_out, "--"))
-    now = name == "grep" and all(Path(place.cwd, path).exists() for path in paths)
-    if secret := kept_secret(place, left_out, history=not now):
+    history = name != "grep" or not all(Path(place.cwd, one).exists() for one in named if one != "--")
+    if secret := kept_secret(place, history=history):
         what = f"git {name} {oracle[0]}" if oracle else f"git {name}"
         raise RefusedError(f"{what} may show {secret}, which git keeps")
 
@@ -140,32 +135,23 @@ _ADDED = "--all --root -c --full-history --no-renames --diff-filter=A --name-onl
 """Options of `git log` to list each file that any commit added, merges and first commits included."""
 
 
-def kept_secret(place: Location, excluded: Sequence[str], *, history: bool) -> str | None:
+def kept_secret(place: Location, *, history: bool) -> str | None:
     """A file with a secret's name in the index, or with `history` in any commit; None without one.
 
-    `excluded` are pathspecs that leave files out. git runs again only when the repository has changed.
+    git lists the files again only when the index or a reference has changed.
     """
     repository = find_repository(place.cwd)
-    return _kept(place, tuple(excluded), history, tuple(_facts(repository, history=history)) if repository else ())
+    if repository is None:
+        return None
+    references = _ask(place, "show-ref", "--head") if history else ""
+    return _kept(place, history, (references, file_facts(f"{repository.git_folder}/index")))
 
 
 @lru_cache(maxsize=32)
-def _kept(place: Location, excluded: Sequence[str], history: bool, facts: tuple[object, ...]) -> str | None:
-    listed = _ask(place, "ls-files", "-z", "--", *excluded)
-    listed += "\0" + _ask(place, "log", *_ADDED, "--", *excluded) if history else ""
+def _kept(place: Location, history: bool, state: object) -> str | None:
+    listed = _ask(place, "ls-files", "-z") + "\0" + (_ask(place, "log", *_ADDED) if history else "")
     names = map(str.strip, dict.fromkeys(listed.split("\0")))
     return next((name for name in names if name and why_unread(name)), None)
-
-
-def _facts(repository: Repository, *, history: bool) -> Iterator[object]:
-    # These change with the index, and with `history` with every reference: git replaces a file to change it.
-    names = ("index", "HEAD", *(("logs/HEAD", "FETCH_HEAD") if history else ()))
-    yield from (file_facts(f"{repository.git_folder}/{name}") for name in names)
-    yield file_facts(f"{repository.common}/packed-refs")
-    for folder in dict.fromkeys((repository.git_folder, repository.common)) if history else ():
-        for name in ("refs", "reftable"):
-            for top, _, _ in os.walk(f"{folder}/{name}"):
-                yield from sorted((top, entry.name, entry.inode()) for entry in os.scandir(top))
 
 
 def _ask(place: Location, *words: str) -> str:
