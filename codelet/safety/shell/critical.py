@@ -13,7 +13,7 @@ from pathlib import Path
 
 from codelet.safety import sensitive_names
 from codelet.safety.paths import contained, relative_name, workspace_root
-from codelet.safety.shell.programs import Location
+from codelet.safety.shell.programs import Location, resolved
 from codelet.safety.shell.script_parser import FORK_BOMB, Script, SimpleCommand, UnclearPart, read_script
 from codelet.safety.tables import read_table, rows_by_word, word_list
 
@@ -131,10 +131,10 @@ def _find(words: list[str], place: Location) -> str | None:
 
 def _everything(operand: str, at: Location) -> str | None:
     """Return the name of the system folder, home or workspace that the operand is as a whole, or None."""
-    home = os.path.realpath(os.environ.get("HOME") or "/")
+    home = resolved(os.environ.get("HOME") or "/")
     spelled = operand if operand.startswith("/") else f"{at.cwd}/{operand}"
     plain = re.sub(r"(?:/(?:\*+|\.|\.\*|\{[^}]*\}))+$", "", os.path.normpath(spelled)) or "/"
-    place = os.path.realpath(plain)
+    place = resolved(plain)
     if place == at.root:
         return _WORKSPACE
     if contained(at.root, place):
@@ -169,7 +169,7 @@ def forbidden_place(text: str, at: Location) -> str | None:
     plain = os.path.normpath(spelled)
     if _is_output(plain):  # it leads elsewhere for the command than for us
         return None
-    for place in dict.fromkeys((plain, os.path.realpath(spelled))):
+    for place in dict.fromkeys((plain, resolved(spelled))):
         if _is_output(place):
             continue
         if any(contained(place, magic) for magic in ("/dev", "/proc", "/sys")):

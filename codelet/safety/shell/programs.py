@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
 
 from codelet.record import Record
 from codelet.safety.paths import contained
 from codelet.safety.tables import Section, read_table, rows_by_word
+from codelet.system.process.start import supplied_by
 
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?[a-zA-Z%]{0,3}")
 
@@ -144,6 +146,27 @@ def _operands(name: str, program: Program, parsed: ParsedArguments) -> None:
         raise RefusedError(f"{name} with the operand {left[0]!r} is not known to be read-only")
 
 
+@lru_cache(maxsize=1 << 10)
+def resolved(path: str) -> str:
+    """The path with every link resolved, remembered during one verdict."""
+    return os.path.realpath(path)
+
+
+@lru_cache(maxsize=1 << 6)
+def is_supplied(name: str, root: str) -> bool:
+    """Return whether the shell would take the program from the workspace or the current folder, remembered during one
+    verdict.
+    """
+    if "/" in name:
+        return True
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        if not folder.startswith("/"):
+            return True
+        if os.access(program := f"{folder}/{name}", os.X_OK):
+            return os.path.isdir(program) or supplied_by(Path(root), program)
+    return False
+
+
 class Location(Record):
     """The place of a command: its current folder and the workspace's root, both resolved."""
 
@@ -157,7 +180,7 @@ def folder_reached(who: str, text: str, place: Location) -> str:
     The path must not go through a link: `cd ..` would then lead elsewhere for bash than for the kernel.
     """
     spelled = text if text.startswith("/") else f"{place.cwd}/{text}"
-    target = os.path.realpath(spelled)
+    target = resolved(spelled)
     if not text or target != os.path.normpath(spelled):
         raise RefusedError(f"{who} {text} goes through a link" if text else f"{who} without a folder")
     if not contained(target, place.root):

@@ -12,7 +12,7 @@ from codelet.safety.paths import judge_path, relative_name
 from codelet.safety.rules import Rule, parse_rule
 from codelet.safety.shell import critical
 from codelet.safety.shell.critical import REWRITES_HISTORY, nested_scripts, unwrapped, with_nested
-from codelet.safety.shell.programs import RefusedError
+from codelet.safety.shell.programs import RefusedError, is_supplied, resolved
 from codelet.safety.shell.rule_cover import rule_for, runs_free, why_not_covered
 from codelet.safety.shell.script_parser import Redirect, Script, ScriptPart, SimpleCommand, UnclearPart, read_script
 from codelet.safety.shell.unasked import check_command, check_redirect, is_plain
@@ -65,6 +65,8 @@ def judge_script(command: str, rules: Rules, *, sandboxed: bool, unconfined: boo
 
 
 def _judged(command: str, rules: Rules, *, sandboxed: bool, unconfined: bool) -> Verdict:
+    resolved.cache_clear()
+    is_supplied.cache_clear()
     script = read_script(command, rules.workspace)
     why = critical.find_critical(script, rules.workspace)
     if why and why != REWRITES_HISTORY:

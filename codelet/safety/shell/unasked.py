@@ -17,9 +17,15 @@ from codelet.safety.paths import judge_path, why_unread, workspace_root
 from codelet.safety.shell import programs
 from codelet.safety.shell.critical import FIND_RUNS
 from codelet.safety.shell.git_words import check_git
-from codelet.safety.shell.programs import Location, ParsedArguments, RefusedError, folder_reached, parse_arguments
+from codelet.safety.shell.programs import (
+    Location,
+    ParsedArguments,
+    RefusedError,
+    folder_reached,
+    is_supplied,
+    parse_arguments,
+)
 from codelet.safety.shell.script_parser import Redirect, SimpleCommand
-from codelet.system.process import find_program
 
 _WALK_CAP = 20_000
 _BUILTINS = frozenset(
@@ -108,7 +114,7 @@ def _check(words: Sequence[str], place: _Place) -> None:
     if variable := next((one for one in loaded.split() if os.environ.get(one)), None):
         raise RefusedError(f"{name} loads what the environment names ({variable})")
     for started in (name, *_STARTS.get(name, ())):
-        if started not in _BUILTINS and started not in ("command", "time") and _supplied(started, place.root):
+        if started not in _BUILTINS and started not in ("command", "time") and is_supplied(started, place.root):
             raise RefusedError(f"{started} is a program of the workspace")
     if (len(rest) == 1 and (name, rest[0]) in programs.VERSIONS) or (
         place.confined and _is_confined(name, rest, place)
@@ -127,18 +133,6 @@ def _check(words: Sequence[str], place: _Place) -> None:
         parsed = ParsedArguments() if "raw" in program.marks else parse_arguments(name, program, rest)
         _check_strictly(name, rest, parsed, place)
         _check_paths(parsed.uses, place)
-
-
-def _supplied(name: str, root: str) -> bool:
-    """Return whether the shell would take the program from the workspace or the current folder."""
-    if "/" in name:
-        return True
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        if not folder.startswith("/"):
-            return True
-        if os.access(f"{folder}/{name}", os.X_OK):
-            return find_program(name, Path(root), {"PATH": folder}) is None
-    return False
 
 
 def _check_paths(uses: Sequence[tuple[str, str]], place: _Place, *, sure: bool = True) -> None:
