@@ -14,7 +14,7 @@ from pathlib import Path
 from codelet.safety import sensitive_names
 from codelet.safety.paths import contained, relative_name, workspace_root
 from codelet.safety.shell.programs import Location, resolved
-from codelet.safety.shell.script_parser import FORK_BOMB, Script, SimpleCommand, UnclearPart, read_script
+from codelet.safety.shell.script_parser import FORK_BOMB, Redirect, Script, SimpleCommand, UnclearPart, read_script
 from codelet.safety.tables import read_table, rows_by_word, word_list
 
 _TABLE = read_table("shell")["critical"]
@@ -53,7 +53,7 @@ def _reasons(script: Script, workspace: Path) -> Iterator[str]:
             if isinstance(part, SimpleCommand):
                 known = [word.text for word in part.words if not word.splits]
                 found = [_simple(base_name(words[0]), words, place) for words in unwrapped(known)]
-            elif part.access == "write":
+            elif isinstance(part, Redirect) and part.access == "write":
                 found = [forbidden_place(part.target.text, place)]
             yield from filter(None, found)
 

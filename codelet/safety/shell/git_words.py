@@ -111,8 +111,10 @@ def _refuse_content(name: str, parsed: ParsedArguments, place: Location, *, moun
     oracle = sorted(_ORACLES & {option for option, _ in parsed.options})
     if name != "grep" and not oracle and mounts and find_attributes(place.root) is not None:
         return
-    named = parsed.operands if parsed.has("-e") else parsed.operands[1:]
-    history = name != "grep" or not all(Path(place.cwd, one).exists() for one in named if one != "--")
+    named = [one for one in parsed.operands[not parsed.has("-e") :] if one != "--"]
+    if name == "grep" and named and all(Path(place.cwd, one).is_file() and not why_unread(one) for one in named):
+        return
+    history = name != "grep" or not all(Path(place.cwd, one).exists() for one in named)
     if secret := kept_secret(place, history=history):
         what = f"git {name} {oracle[0]}" if oracle else f"git {name}"
         raise RefusedError(f"{what} may show {secret}, which git keeps")
