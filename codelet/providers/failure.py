@@ -89,8 +89,8 @@ _HEADLINES = {
     300: "redirects elsewhere ({}), which is not followed; check --api-base",
     402: "requires a payment ({})",
     404: "does not know this model or path ({}); check --model and --api-base",
-    413: "limits the rate ({})",
-    429: "limits the rate ({})",
+    413: "reports a rate limit ({})",
+    429: "reports a rate limit ({})",
 }
 _OTHER = "answered with status {}"
 

@@ -98,7 +98,7 @@ def test_a_server_is_started_used_read_and_ended(codelet: Codelet, form: str) ->
     assert '"GET /app.py HTTP/1.1" 200' in answered(requests[4])[0]
     ended, refused = answered(requests[5])
     assert "[%1 was ended" in ended and "[exit code 7]" in refused
-    named = f"codelet: the background task 2 ran and is ended: python3 serve.py {other}"
+    named = f"codelet: stopped background task 2: python3 serve.py {other}"
     assert [line for line in done.complaints if "background task" in line] == [named]
     assert not is_open(port) and not is_open(other)
     if form != "text":
@@ -193,7 +193,7 @@ def test_a_crash_leaves_them_interrupted_in_the_export(codelet: Codelet, mark: s
     assert "refused" in refused.out and refused.exit == 6
     allowed = codelet("-p", "/tasks run 1", "--resume", "work.json", "--yes")
     assert "up\n[%2 runs " in allowed.out
-    assert "task 2 " in allowed.err
+    assert "task 2: " in allowed.err
 
 
 def test_the_terminal_names_them_at_the_end_and_says_when_one_is_over(codelet: Codelet, mark: str) -> None:
@@ -213,6 +213,6 @@ def test_the_terminal_names_them_at_the_end_and_says_when_one_is_over(codelet: C
         terminal.wait_for("%2 completed, exit code 0")
         terminal.settle()
         terminal.line("exit")
-        terminal.wait_for("background task 1 ran")
+        terminal.wait_for("stopped background task 1: ")
         assert terminal.wait_exit() == 0
     until(lambda: not processes_with(mark), "the end of the task")

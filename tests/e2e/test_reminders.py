@@ -88,7 +88,7 @@ def test_row_and_listing_measure_against_the_budget_that_compaction_uses(codelet
         terminal.wait_for("20k of 24k used, 84%")
         terminal.settle()
         terminal.line("/context all")
-        shown = terminal.wait_for("budget of 24k")
+        shown = terminal.wait_for("of 24k, 84% (window")
         assert "128k, a guess" in shown, "nobody knows this model"
         assert "% of 128k" not in terminal.text
 

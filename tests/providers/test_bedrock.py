@@ -70,7 +70,7 @@ async def test_an_answer_over_converse_says_what_it_says_over_chat_completions(n
         (HALF + OPEN_CALL, True, "finish marker"),
         (HALF[:-5], True, "undecoded bytes"),
         (HALF + encoded("throttlingException", {"message": "slow down"}, exception=True), True, "slow down"),
-        (HttpError(429, "Too many requests"), True, "limits the rate"),
+        (HttpError(429, "Too many requests"), True, "reports a rate limit"),
         (HttpError(503, "unavailable"), True, "unavailable"),
         (HttpError(403, "The security token is invalid."), False, "rejected the key"),
         (HttpError(400, "Input is too long for requested model."), False, "model's window"),

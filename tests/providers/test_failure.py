@@ -34,7 +34,7 @@ def made(status: int, body: str = "", headers: dict[str, str] | None = None, key
         (408, "status 408", True),
         (409, "status 409", True),
         (425, "status 425", True),
-        (429, "limits the rate", True),
+        (429, "reports a rate limit", True),
         (500, "status 500", True),
         (502, "status 502", True),
         (503, "status 503", True),

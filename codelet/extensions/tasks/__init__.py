@@ -303,7 +303,7 @@ class Tasks(Extension, Source):
         return f"{count} task{'s' if count > 1 else ''}" if count else ""
 
     def ending(self) -> Sequence[str]:
-        return [f"the background task {each.id} ran and is ended: {each.command}" for each in self.running]
+        return [f"stopped background task {each.id}: {each.command}" for each in self.running]
 
     async def close(self) -> None:
         await asyncio.gather(*(each.stop() for each in self.running))

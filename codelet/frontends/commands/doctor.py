@@ -75,16 +75,17 @@ async def run_doctor(settings: Settings, *, json: bool) -> int:
 
 
 def _rows(result: CheckResult, width: int) -> list[Text]:
-    """State, name and detail; the advice below it. Long ones continue below, indented."""
+    """State ("-" for nothing, if that is fine), name and detail; the advice below it. Long ones continue indented."""
     from rich.text import Text
 
     from codelet.frontends.terminal.show.console import wrap
     from codelet.frontends.terminal.show.style import BAD, GOOD, WARN
 
     style = {"ok": GOOD, "warn": WARN, "fail": BAD}[result.state]
+    state = "-" if result.state == "ok" and result.detail.startswith("none") else result.state
     margin = 6 + _NAME_COLUMNS
     first, *rest = wrap(Text(one_line(result.detail, _LONGEST)), width - margin)
-    head = Text.assemble((f"{result.state:<6}", style), (f"{result.name:<{_NAME_COLUMNS}}", "bold"), first)
+    head = Text.assemble((f"{state:<6}", style), (f"{result.name:<{_NAME_COLUMNS}}", "bold"), first)
     advice = wrap(Text(one_line(result.advice, _LONGEST), style), width - margin) if result.advice else []
     return [head, *(Text.assemble(" " * margin, row) for row in (*rest, *advice))]
 

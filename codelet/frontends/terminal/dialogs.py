@@ -288,8 +288,12 @@ class _OpenQuestion:
             hint = Text(self._problem, WARN) if self._problem else Text(_RULE_HINT, QUIET)
             rows = wrap_indented(hint, width, "  ")
             if question.covered and self._line.answer == question.verdict.suggestion:
-                examples = visible(" · ".join(question.covered))
-                rows += wrap_indented(Text(f"It allows, for example: {examples}", QUIET), width, "  ")[:_MOST_EXAMPLES]
+                for count in range(len(question.covered), 0, -1):  # the most that fit, each of them whole
+                    examples = visible(" · ".join(question.covered[:count]))
+                    told = wrap_indented(Text(f"It allows, for example: {examples}", QUIET), width, "  ")
+                    if len(told) <= _MOST_EXAMPLES:
+                        rows += told
+                        break
             return rows
         rows = []
         line_first = bool(self._line.text) and not self._on_menu and self._pressed is None

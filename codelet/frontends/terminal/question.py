@@ -15,6 +15,7 @@ from rich.text import Text
 
 from codelet.frontends.terminal.show.console import truncate, wrap, wrap_indented
 from codelet.frontends.terminal.show.diff_rows import HUNK, diff_rows, is_diff
+from codelet.frontends.terminal.show.numbers import plural
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, WARN
 from codelet.frontends.terminal.status_row import short_path
@@ -30,6 +31,8 @@ _WORD_HEAD, _WORD_TAIL = 24, 16
 _MOST_REASON_ROWS = 4
 _MOST_ROWS = 20
 _UNKNOWN = " is not known to be read-only"
+_COUNTED = re.compile(r" \(and \d+ more\)")
+"""How a reason counts the parts that have others. They are listed, or are the same part again."""
 _SIGNS = ("+", "-", " ")
 """The first characters of a diff's lines."""
 
@@ -87,7 +90,8 @@ def body_rows(question: Question, renderer: Renderer) -> list[Text]:
     rows = []
     for line in whole.split("\n"):
         style = {"+": ADDED, "-": REMOVED}.get(line[:1], "") if "write" in kinds else ""
-        rows.extend(Text.assemble(indent, row) for row in wrap(Text(line, style), width - len(indent)))
+        pieces = wrap(Text(line, style), width - len(indent) - 2)
+        rows += [Text.assemble(indent, "  " if number else "", piece) for number, piece in enumerate(pieces)]
     return rows
 
 
@@ -124,20 +128,23 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
         words = clean(" ".join(map(_elided, warning.split())))
         rows += wrap_indented(Text(f"{renderer.signs.failed} {words}", WARN), width, "  ")[:_MOST_WARNING_ROWS]
     parts = _parts(question)
+    named, others = [part for part in parts if part[0]], "; ".join(reason for text, reason in parts if not text)
     if len(parts) <= 1:
         words = _on_line(_why(question))
         rows += _at_most(wrap_indented(Text(f"why: {words}", QUIET), width, "  ") if words else [], more)
         in_sight = room is None or not parts or not parts[0][0]
         return rows if in_sight else [*rows, _part_row(*parts[0], width, more)]
     note = question.verdict.reason.partition(" more)")[2]
-    why = Text(f"why: {len(parts)} parts may change something{_on_line(note)}", QUIET)
-    rows += wrap_indented(why, width, "  ")
+    count = f"{plural(len(named), 'part')} may change something" if named else others
+    rows += wrap_indented(Text(f"why: {count}{_on_line(note)}", QUIET), width, "  ")
     most = max(1, (_MOST_ROWS if room is None else room) - len(rows) - _MOST_REASON_ROWS)
-    shown = parts if len(parts) <= most + _MOST_REASON_ROWS else parts[:most]
+    shown = named if len(named) <= most + _MOST_REASON_ROWS else named[:most]
     rows += [_part_row(text, reason, width, more) for text, reason in shown]
-    if rest := parts[len(shown) :]:
-        names = ", ".join(dict.fromkeys(_elided(text.split(" ", 1)[0]) or reason for text, reason in rest))
+    if rest := named[len(shown) :]:
+        names = ", ".join(dict.fromkeys(_elided(text.split(" ", 1)[0]) for text, reason in rest))
         rows += _at_most(wrap_indented(Text(f"and {len(rest)} more: {names}", WARN), width, "    "), more)
+    if named and others:
+        rows += _at_most(wrap_indented(Text(f"({others})", WARN), width, "    "), more)
     return rows
 
 
@@ -159,7 +166,7 @@ def _looks_unchanged(shown: str) -> bool:
 
 def _why(question: Question) -> str:
     """The verdict's reason, with "it" for the place in the head; "" if a file is simply changed."""
-    reason, places = question.verdict.reason, {touch.what for touch in question.touches}
+    reason, places = _COUNTED.sub("", question.verdict.reason), {touch.what for touch in question.touches}
     if reason.endswith(_UNKNOWN):
         return f"{reason.removesuffix(_UNKNOWN)} may change something"
     place = places.pop() if len(places) == 1 else ""
@@ -185,10 +192,11 @@ def _parts(question: Question) -> list[tuple[str, str]]:
 
 
 def _part_row(text: str, reason: str, width: int, more: str) -> Text:
-    """One part on one line, with its reason if the row above does not give it."""
+    """One part on one line, with its reason if neither the row above nor its text gives it."""
     if not text:
         return truncate(Text(f"    ({reason})", WARN), width, more)
-    words = "" if reason == text.partition(" ")[0] + _UNKNOWN else f"  ({reason})"
+    is_told = reason in (text.partition(" ")[0] + _UNKNOWN, f"it writes to {text.lstrip('>& ')}")
+    words = "" if is_told else f"  ({reason})"
     return truncate(Text.assemble("    ", (text, WARN), (words, QUIET)), width, more)
 
 
@@ -279,6 +287,17 @@ def offered_rule(question: Question) -> str | None:
     return rule if rule is not None and len(rule) <= _LONGEST_RULE else None
 
 
+def _example(question: Question, rule: str) -> str:
+    """Words about what else the rule allows, if it has a wildcard."""
+    inner = rule.partition("(")[2].removesuffix(")")
+    if inner.endswith("/**"):
+        return f", any file in {inner.removesuffix('/**')}"
+    if "*" not in inner:
+        return ""
+    other = (each for each in question.covered if len(each) > len(inner) and each != question.shown.strip())
+    return f", such as {next(other, inner.replace('**', 'any/file').replace('*', 'anything'))}"
+
+
 def choices_for(question: Question) -> list[AnswerChoice]:
     """The possible answers; the first is marked."""
     verdict = question.verdict
@@ -289,11 +308,9 @@ def choices_for(question: Question) -> list[AnswerChoice]:
     choices = [AnswerChoice("y", "Yes", "yes")]
     again = "Yes, and don't ask again this session for"
     if (rule := offered_rule(question)) is not None:
-        inner = rule.partition("(")[2].removesuffix(")")
-        example = f", such as {inner.replace('**', 'any/file').replace('*', 'anything')}" if "*" in inner else ""
-        choices.append(AnswerChoice("a", f"{again} {rule}{example}", "always"))
+        choices.append(AnswerChoice("a", f"{again} {rule}{_example(question, rule)}", "always"))
     elif verdict.exactly is not None:
         choices.append(AnswerChoice("a", f"{again} exactly this command", "always"))
     if verdict.lifted_by is not None:
-        choices.append(AnswerChoice("shift-tab", f"Yes, and accept all edits from here ({verdict.lifted_by})", "mode"))
+        choices.append(AnswerChoice("shift-tab", "Yes, and accept all edits from now on", "mode"))
     return [*choices, AnswerChoice("n", "No, and say why", "no"), AnswerChoice("esc", "No, and stop the turn", "stop")]

@@ -47,7 +47,8 @@ def test_short_lines_with_a_state_each(repo: Path, home: Path):
     assert (done.exit, done.err) == (0, "")
     lines = done.out.splitlines()
     starts = [line.split()[0] for line in lines if not line.startswith(" ")]
-    assert set(starts) <= {"ok", "warn", "fail"}
+    assert set(starts) <= {"ok", "-", "warn", "fail"}
+    assert "-     keys           none in the environment" in lines
     assert len(starts) > 10
     assert max(map(len, lines)) <= 80
     assert "\x1b" not in done.out

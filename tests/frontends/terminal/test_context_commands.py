@@ -28,7 +28,7 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     ask(terminal, "/reminders", "no reminders yet")
     ask(terminal, "the first prompt", "Done.", "2 steps")
     listing = ask(terminal, "/context", "the first prompt", "calls read", "compacts at")
-    listing = ask(terminal, "/context all", "calls read", "compacted at")
+    listing = ask(terminal, "/context all", "calls read", "compacts at")
     lines = [line.split() for line in listing.split("\n") if line[:5].strip().isdigit() and "reminder" not in line]
     assert "instruction files" in listing
     numbers = {words[2]: words[0] for words in lines}
@@ -38,7 +38,7 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     assert "Use tabs." in ask(terminal, f"/context {numbers['tool']}", "· tool ·")
     ask(terminal, "/context 99", "no message 99")
     ask(terminal, "/context one", "number, not one")
-    assert "floor" in listing and ", reminders " in listing and ", pinned " not in listing
+    assert "fixed" in listing and ", reminders " in listing and ", pinned " not in listing
     assert ", pinned " in ask(terminal, "/context all", "pinned")
     ask(terminal, f"/unpin {numbers['user']}", "no longer pinned")
     ask(terminal, f"/unpin {numbers['user']}", "is not pinned")

@@ -416,12 +416,42 @@ def test_why_auto_asks_is_told(start: Start) -> None:
             bash("make all; git var X"),
             r"  why: 2 parts .*\n    make all\n    git var X  \(.*read-only\)\n",
         ),
+        (bash("make all > out.txt"), r"  why: 2 parts .*\n    > out\.txt\n    make all\n"),
+        (bash("for x in 1 2; do make $x; make $x; done"), r"  why: make may change something\n"),
+        (
+            bash(f"make {'x' * 40} {'y' * 40}"),
+            r"    make x{40}\n      y{40}\n",  # the rest of a line is not at the place of a line
+        ),
+        (write("src/new.py"), r"for write\(src/\*\*\), any file in src\n     \(a\)\n"),
+        (bash("pytest -x"), r"for bash\(pytest \*\), such as pytest\n     \w"),
     ],
 )
 def test_why_says_what_the_rows_above_do_not(start: Start, call: tuple[str, dict[str, str]], shown: str) -> None:
     terminal = start(step("Now.", call), step("Done."))
     asked(terminal)
-    assert re.search(shown, terminal.text)
+    assert re.search(shown, terminal.text), terminal.text
+    terminal.key("esc")
+
+
+def test_what_is_no_command_comes_after_the_parts(start: Start) -> None:
+    call = bash("for x in 1 2; do make $x; make all; done")
+    terminal = start(step("Now.", call), step("Done."), arguments=("--sandbox", "off"))
+    asked(terminal)
+    told = terminal.text.partition("  why: ")[2].split("\n")
+    assert told[0] == "2 parts may change something"
+    assert told[1].startswith("    make $x") and told[2] == "    make all"
+    assert told[3].startswith("    (only plain words") and "it has a loop)" in f"{told[3]}{told[4]}"
+    terminal.key("esc")
+
+
+def test_examples_of_a_rule_are_whole(start: Start) -> None:
+    terminal = start(step("Now.", bash("python3 -m unittest -v")), step("Done."))
+    asked(terminal)
+    terminal.type("\t")
+    terminal.wait_for("for example:")
+    told = terminal.settle().partition("for example:")[2].partition("\n  Rule:")[0]
+    examples = [" ".join(each.split()) for each in told.split("·")]
+    assert len(examples) > 3 and all(each.startswith("python3 -m unittest") for each in examples)
     terminal.key("esc")
 
 

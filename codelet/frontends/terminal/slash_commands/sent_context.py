@@ -35,6 +35,8 @@ _ROLE_STYLES = {"system": "magenta", "user": "green", "assistant": "cyan", "tool
 
 async def context(screen: Screen, session: Session, argument: str) -> None:
     """List messages with number, turn, source and tokens; the total. Or show one message in full."""
+    from codelet.frontends.terminal.show.console import wrap
+
     number = whole_number(argument)
     if argument not in ("", "all") and number is None:
         raise UsageError(f"/context takes all or a message's number, not {one_line(argument, 60)}")
@@ -63,14 +65,16 @@ async def context(screen: Screen, session: Session, argument: str) -> None:
         words += f"; compacts at {tokens(budget.hard_trigger)}" if session.compactor.options.automatic else ""
         screen.say(styled(f"  {words}; /context all has the rest"))
         return
-    dot = f" {screen.signs.dot} "
-    screen.say(*screen.indented(styled(dot.join(_limits(session, rows)))))
+    facts = _limits(session, rows)
     if (report := session.compactor.report) is not None and any(report.allocation):
         given = [f"{name} {tokens(size)}" for name, size in report.allocation._asdict().items() if size]
         given.append(f"answer {tokens(session.window.budget.reserve)}")
-        screen.say(*screen.indented(styled((f"the last compaction gave {dot.join(given)}", QUIET))))
-    if (exact := await _exact(screen, session)) is not None:
-        screen.say(exact)
+        facts.append(("gave", f"{', '.join(given)} (the last compaction)"))
+    for name, words in facts:
+        first, *more = wrap(styled(words), max(screen.width - 11, 20))
+        screen.say(styled((f"  {name:<9}", QUIET)) + first, *(styled(" " * 11) + row for row in more))
+    if (exact := await _exact(session)) is not None:
+        screen.say(screen.truncate(styled(("  exact    ", QUIET), exact)))
 
 
 def _entry_row(screen: Screen, session: Session, entry: ContextRow, latest: int) -> Text:
@@ -156,30 +160,33 @@ def _content(session: Session, number: int) -> str:
     return reminder_text(content) if kind_of(message) == "reminder" else content
 
 
-def _limits(session: Session, rows: Sequence[ContextRow]) -> list[str]:
-    """The next request's size, the compaction triggers, what cannot shrink, and the shares of the budget."""
+def _limits(session: Session, rows: Sequence[ContextRow]) -> list[tuple[str, str]]:
+    """The next request's size, when it is compacted, what cannot shrink, and the shares of the budget, by name."""
     from codelet.context.rows import floor_of
 
     size, budget = session.size, session.window.budget
-    effective = session.window.effective(session.conversation)
-    parts = [f"{tokens(size)} of the budget of {tokens(budget.limit)} tokens, {percent_of(size, budget.limit)}%"]
-    parts.append(f"window {tokens(budget.window)}{', a guess' if session.models.window_is_guessed else ''}")
-    if effective < size:
-        parts.append(f"{tokens(effective)} effective (cached at a tenth)")
+    effective, floor = session.window.effective(session.conversation), floor_of(rows)
+    guess = ", a guess" if session.models.window_is_guessed else ""
+    used = f"{tokens(size)} of {tokens(budget.limit)}, {percent_of(size, budget.limit)}%"
+    when = "never by itself"
     if session.compactor.options.automatic:
-        parts.append(f"compacted at {tokens(budget.hard_trigger)}, or {tokens(budget.cost_trigger)} effective")
-    else:
-        parts.append("never compacted automatically")
-    floor = floor_of(rows)
+        now = f" (now {tokens(effective)})" if effective < size else ""
+        when = f"at {tokens(budget.hard_trigger)}, or at {tokens(budget.cost_trigger)}"
+        when += f" with cached tokens counted at a tenth{now}"
+    shares = (
+        f"{part.name} {tokens(part.used)} of {tokens(part.limit)}{' (over)' if part.used > part.limit else ''}"
+        for part in session.compactor.shares()
+    )
     items = ", ".join(f"{part} {tokens(count)}" for part, count in floor.items())
-    parts.append(f"floor {tokens(sum(floor.values()))}: {items}")
     return [
-        *parts,
-        *(f"{part.name} {tokens(part.used)} of {tokens(part.limit)}" for part in session.compactor.shares()),
+        ("used", f"{used} (window {tokens(budget.window)}{guess})"),
+        ("compacts", when),
+        ("fixed", f"{tokens(sum(floor.values()))}: {items}"),
+        ("shares", ", ".join(shares)),
     ]
 
 
-async def _exact(screen: Screen, session: Session) -> Text | None:
+async def _exact(session: Session) -> str | None:
     """The count of a real tokeniser, if one is installed."""
     from codelet.context.tokens.exact import ExactUnavailable, encoding_name, exact_size, has_own_encoding
 
@@ -193,7 +200,7 @@ async def _exact(screen: Screen, session: Session) -> Text | None:
     except ExactUnavailable:
         return None
     own = "" if not model or has_own_encoding(model) else "; the model's own tokeniser differs"
-    return screen.truncate(styled((f"  {tokens(counted)} as {encoding_name(model)} counts them{own}", QUIET)))
+    return f"{tokens(counted)} as {encoding_name(model)} counts{own}"
 
 
 async def reminders(screen: Screen, session: Session, argument: str) -> None:
