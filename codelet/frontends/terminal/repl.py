@@ -438,6 +438,8 @@ def _import_later() -> None:
     import markdown_it.tree
     import rich.console
 
+    import codelet.context.attachments
+    import codelet.frontends.exporting
     import codelet.frontends.terminal.turn_view
     from codelet.frontends.terminal.show.highlight import highlight, lexer_of_file
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Callable, Iterator
-from functools import cache, cached_property, partial
-from itertools import groupby
+from functools import cache
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Span, Text
@@ -46,21 +47,24 @@ _GROUP = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\((?!\?)", re.DOTALL)
 
 def highlight(lexer: Lexer | None, lines: list[str]) -> tuple[list[Text], bool]:
     """Colour lines of code; return whether they end inside a string or comment. Without a lexer they stay plain."""
+    rows = [Text(line) for line in lines]
     if lexer is None:
-        return [Text(line) for line in lines], False
-    code = Text("\n".join([*lines, "", ""]))  # a comment may contain its line end, but not the one after it
-    begin, end, last = 0, 0, None
-    for start, kind, token in lexer.get_tokens_unprocessed(code.plain):
-        style = _style_of(kind)
-        if style is last and start == end:  # fewer escape sequences
-            end += len(token)
-            continue
-        if last is not None:
-            code.spans.append(Span(begin, end, last))
-        begin, end, last = start, start + len(token), style
-    if last is not None:
-        code.spans.append(Span(begin, end, last))
-    return list(code.split("\n", allow_blank=True))[:-2], end >= len(code) and last in (COMMENT, STRING)
+        return rows, False
+    code = "\n".join([*lines, "", ""])  # a comment may contain its line end, but not the one after it
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    end, style = 0, None
+    for begin, kind, token in tokens_of(lexer, code):
+        end, style = begin + len(token), _style_of(kind)
+        number = bisect(starts, begin) - 1 if style else len(rows)
+        while number < len(rows) and starts[number] < end:
+            first, last = max(begin - starts[number], 0), min(end - starts[number], len(lines[number]))
+            spans = rows[number].spans
+            if spans and spans[-1].end == first and spans[-1].style == style:  # fewer escape sequences
+                first = spans.pop().start
+            if first < last:
+                spans.append(Span(first, last, style or ""))
+            number += 1
+    return rows, end >= len(code) and style in (COMMENT, STRING)
 
 
 @cache
@@ -83,17 +87,13 @@ def lexer_of_fence(info: str) -> tuple[Lexer | None, str]:
 @cache
 def lexer_of_language(name: str) -> Lexer | None:
     """A lexer that keeps tabs and blank lines; None for an unknown language."""
-    from pygments.lexer import RegexLexer
     from pygments.lexers import get_lexer_by_name
     from pygments.util import ClassNotFound
 
     try:
-        lexer = get_lexer_by_name(name, stripnl=False)
+        return get_lexer_by_name(name, stripnl=False)
     except ClassNotFound:
         return None
-    if isinstance(lexer, RegexLexer):
-        lexer._tokens = {state: _State(rules) for state, rules in lexer._tokens.items()}
-    return lexer
 
 
 @cache
@@ -105,40 +105,58 @@ def lexer_of_file(name: str) -> Lexer | None:
     return lexer_of_language(found.aliases[0]) if found is not None and found.aliases else None
 
 
-class _State:
-    """The rules of a lexer's state, for pygments' loop: one match finds the rule instead of one match per rule.
+def tokens_of(lexer: Lexer, code: str) -> Iterator[tuple[int, Any, str]]:
+    """Return start, type and text of each token, as pygments' own loop does, but with few matches for each.
 
-    The patterns keep their order, so the first rule that matches is the same. An empty group after each identifies it;
-    their own groups count for nothing here, as the loop matches the rule's own pattern again.
+    A lexer with a loop of its own keeps it.
     """
+    from pygments.lexer import RegexLexer
+    from pygments.token import Error, Whitespace, _TokenType
 
-    def __init__(self, rules: list[Any]) -> None:
-        self._rules = rules
-        self._found = 0
-
-    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
-        for find, rules in self._joined:
-            if find is not None:
-                yield find, None, None  # the loop calls it, as it would a pattern
-                yield from rules[self._found - 1 : self._found] if self._found else ()
+    if not isinstance(lexer, RegexLexer) or type(lexer).get_tokens_unprocessed != RegexLexer.get_tokens_unprocessed:
+        yield from lexer.get_tokens_unprocessed(code)
+        return
+    stack, place = ["root"], 0
+    while True:
+        for match, rules in _joined(lexer, stack[-1]):
+            if (found := match(code, place)) is not None:
+                rule, action, states = rules[0 if len(rules) == 1 else (found.lastindex or 0) - 1]
+                break
+        else:
+            if place >= len(code):
+                return
+            if code[place] == "\n":
+                stack = ["root"]
+            yield place, Whitespace if code[place] == "\n" else Error, code[place]
+            place += 1
+            continue
+        if type(action) is _TokenType:
+            yield place, action, found[0]
+        elif action is not None:
+            yield from action(lexer, rule(code, place))
+        place = found.end()
+        for state in states if isinstance(states, tuple) else () if states is None else (states,):
+            if isinstance(state, int) or state == "#pop":
+                del stack[max(len(stack) - abs(1 if state == "#pop" else state), 1) :]
             else:
-                yield from rules
+                stack.append(stack[-1] if state == "#push" else state)
 
-    @cached_property
-    def _joined(self) -> list[tuple[Callable[..., None] | None, list[Any]]]:
-        """Neighbouring rules with the same flags, and what finds the first that matches."""
-        joined: list[tuple[Callable[..., None] | None, list[Any]]] = []
-        for flags, group in groupby(self._rules, _flags_of):
-            rules = list(group)
+
+@cache
+def _joined(lexer: Any, state: str) -> list[tuple[Callable[..., re.Match[str] | None], list[Any]]]:
+    """A state's neighbouring rules with the same flags, and what finds the first that matches.
+
+    The patterns keep their order. An empty group after each identifies it; their own groups count for nothing here.
+    """
+    joined: list[tuple[Callable[..., re.Match[str] | None], list[Any]]] = []
+    for flags, group in groupby(lexer._tokens[state], _flags_of):
+        rules = list(group)
+        if flags is None or len(rules) == 1:
+            joined += [(rule[0], [rule]) for rule in rules]
+        else:
             patterns = (_GROUP.sub(lambda found: found[1] or "(?:", _scoped(rule)) for rule in rules)
-            whole = "|".join(f"(?:{pattern})()" for pattern in patterns)
-            find = None if flags is None else partial(self._find, re.compile(whole, flags).match)
-            joined.append((find, rules))
-        return joined
-
-    def _find(self, match: Callable[..., re.Match[str] | None], *place: Any) -> None:
-        found = match(*place)
-        self._found = 0 if found is None else found.lastindex or 0
+            joined.append((re.compile("|".join(f"(?:{pattern})()" for pattern in patterns), flags).match, rules))
+    return joined
 
 
 def _scoped(rule: Any) -> str:

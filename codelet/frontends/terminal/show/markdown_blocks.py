@@ -21,6 +21,7 @@ from codelet.frontends.terminal.show.style import ACCENT, CODE, HEADING, MARGIN,
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
     from markdown_it.tree import SyntaxTreeNode
     from rich.console import JustifyMethod
 
@@ -30,6 +31,8 @@ _DELIMITERS = re.compile(r"\s*\|?(?:\s*:?-+:?\s*\|)*(?:\s*:?-+:?\s*)?")
 """The row below a table's head."""
 _CELL = re.compile(r"(?<!\\)\|")
 _DUNDER = re.compile(r"(?<!\w)__[a-z]+(?:_[a-z]+)*__(?!\w)")
+_PLAIN = re.compile(r"([-*+] )?([^\W\d_][^\n]*(?:\n *[^\W\d_][^\n]*)*)")
+"""A paragraph or a bullet whose lines begin with a letter: it has no other blocks in it."""
 _EDGES = re.compile(r"^\s*\|?|\|?\s*$")
 _ALIGNMENTS: dict[str, JustifyMethod] = {"::": "center", "-:": "right"}
 _DEEPEST = 100
@@ -72,6 +75,11 @@ def block_rows(source: str, width: int, signs: Signs) -> list[Text]:
     lines = source.split("\n", 2)
     if len(lines) > 1 and "|" in lines[0] and _DELIMITERS.fullmatch(lines[1]):
         return _RowMaker(signs).table(source.split("\n"), width)
+    if plain := _PLAIN.fullmatch(source):
+        marker = f"{signs.bullet} " if plain[1] else ""
+        text = _inline_text(_parser().parseInline(plain[2].rstrip()))
+        rows = wrap(text, min(max(width - len(marker), _NARROWEST), TEXT_COLUMNS))
+        return [Text.assemble((" " * len(marker) if place else (marker, QUIET)), row) for place, row in enumerate(rows)]
     return _RowMaker(signs).children(SyntaxTreeNode(_parser().parse(source)), width)
 
 
@@ -105,9 +113,14 @@ class _RowMaker:
     def block(self, node: SyntaxTreeNode, width: int) -> list[Text]:
         match node.type:
             case "paragraph":
-                return wrap(self.inline(node), min(width, TEXT_COLUMNS))
+                text = _inline_text(node.to_tokens())
+                boxes = {"[ ] ": self.signs.box, "[x] ": self.signs.checked, "[X] ": self.signs.checked}
+                sign = boxes.get(node.children[0].content[:4])  # as written: an escaped one is text
+                if sign and node.parent and node.parent.type == "list_item":
+                    text = Text.assemble(sign, text[3:])
+                return wrap(text, min(width, TEXT_COLUMNS))
             case "heading":
-                text = self.inline(node)
+                text = _inline_text(node.to_tokens())
                 text.stylize_before(_HEADINGS.get(node.tag, "italic"))
                 return wrap(text, min(width, TEXT_COLUMNS))
             case "bullet_list" | "ordered_list":
@@ -138,14 +151,12 @@ class _RowMaker:
 
     def table(self, lines: list[str], width: int) -> list[Text]:
         """A table as rich sets it, with a rule below its head. markdown-it would drop cells without a head."""
-        from markdown_it.tree import SyntaxTreeNode
         from rich.box import Box
         from rich.table import Table
 
         head, sides, *rows = ([cell.strip() for cell in _CELL.split(_EDGES.sub("", line))] for line in lines)
         texts = [
-            [self.inline(SyntaxTreeNode(_parser().parseInline(cell.replace("\\|", "|")))) for cell in row]
-            for row in (head, *rows)
+            [_inline_text(_parser().parseInline(cell.replace("\\|", "|"))) for cell in row] for row in (head, *rows)
         ]
         rule = f" {self.signs.rule}  "
         table = Table(
@@ -164,41 +175,41 @@ class _RowMaker:
             table.add_row(*row)
         return drawn_rows(table, max(width, len(table.columns) * _NARROWEST_CELL))
 
-    def inline(self, node: SyntaxTreeNode) -> Text:
-        """A block's inline text with its styles."""
-        text = Text()
-        for child in node.children:
-            self._inline(child, text, "")
-        if node.parent and node.parent.type == "list_item" and node.children[0].content.startswith("["):
-            for mark, sign in (("[ ] ", self.signs.box), ("[x] ", self.signs.checked), ("[X] ", self.signs.checked)):
-                if text.plain.startswith(mark):
-                    return Text.assemble(sign, text[3:])
-        return text
 
-    def _inline(self, node: SyntaxTreeNode, text: Text, style: str) -> None:
-        match node.type:
+def _inline_text(parents: Iterable[Token], style: str = "") -> Text:
+    """The text in these tokens with its styles."""
+    text, styles = Text(), [style]
+    links: list[tuple[int, Token]] = []
+    for token in (child for parent in parents for child in parent.children or ()):
+        match token.type:
             case "text" | "text_special" | "dunder":  # inside the label of an image escapes and entities stay apart
-                text.append(node.content, style or None)
+                text.append(token.content, styles[-1] or None)
             case "code_inline":
-                text.append(node.content, f"{style} {CODE}".strip())
+                text.append(token.content, f"{styles[-1]} {CODE}".strip())
             case "softbreak":
                 text.append(" ")
             case "hardbreak":
                 text.append("\n")
-            case "link" | "image":
-                self._link(node, text, style)
+            case "link_open":
+                links.append((len(text), token))
+            case "link_close":
+                _link(text, *links.pop())
+            case "image":
+                begin = len(text)
+                text.append_text(_inline_text([token], styles[-1]))
+                _link(text, begin, token)
+            case _ if token.nesting > 0:
+                styles.append(f"{styles[-1]} {_INLINE_STYLES.get(token.tag, '')}".strip())
             case _:
-                inner = f"{style} {_INLINE_STYLES.get(node.type, '')}".strip()
-                for child in node.children:
-                    self._inline(child, text, inner)
+                styles.pop()
+    return text
 
-    def _link(self, node: SyntaxTreeNode, text: Text, style: str) -> None:
-        target = str(node.attrs.get("href") or node.attrs.get("src") or "")
-        named = f' "{title}"' if (title := node.attrs.get("title")) else ""
-        label = Text()
-        for child in node.children:
-            self._inline(child, label, style)
-        label.stylize("underline")
-        if named or (target and label.plain not in (target, target.removeprefix("mailto:"))):
-            label.append(f" ({target}{named})", QUIET)  # always: a label may name another address than it leads to
-        text.append_text(label)
+
+def _link(text: Text, begin: int, token: Token) -> None:
+    """Mark the end of the text as a link's label, and name its target if that differs."""
+    target = str(token.attrs.get("href") or token.attrs.get("src") or "")
+    named = f' "{title}"' if (title := token.attrs.get("title")) else ""
+    label = text.plain[begin:]
+    text.stylize("underline", begin)
+    if named or (target and label not in (target, target.removeprefix("mailto:"))):
+        text.append(f" ({target}{named})", QUIET)  # always: a label may name another address than it leads to

@@ -9,7 +9,7 @@ from pygments.lexers import get_lexer_by_name
 from rich.style import Style
 from rich.text import Text
 
-from codelet.frontends.terminal.show.highlight import highlight, lexer_of_language
+from codelet.frontends.terminal.show.highlight import highlight, lexer_of_language, tokens_of
 from codelet.frontends.terminal.show.markdown import MarkdownStream
 from codelet.frontends.terminal.show.style import Signs
 
@@ -36,7 +36,7 @@ def test_no_letter_changes_and_each_language_has_colours(language: str) -> None:
     of_pygments = get_lexer_by_name(language, stripnl=False)
     for start in range(0, len(SAMPLES[language]), 40):  # whole and in pieces that begin and end anywhere
         code = SAMPLES[language][start : start + 300 if start else None]
-        assert list(lexer.get_tokens_unprocessed(code)) == list(of_pygments.get_tokens_unprocessed(code))
+        assert list(tokens_of(lexer, code)) == list(of_pygments.get_tokens_unprocessed(code))
     assert sum(len(row.spans) for row in rows) > 3
 
 
