@@ -393,7 +393,7 @@ def test_ids_that_a_server_counts_anew_are_told_apart() -> None:
 def test_pins_follow_their_messages_where_broken_pairs_are_mended() -> None:
     many = [user("a"), tool_result("lost", "of no call"), user("b"), user("c")]
     raw = json.loads(to_json(Document(timestamp=1.0, token_count=1, messages=tuple(many)), mask=None))
-    again = from_json(json.dumps(raw | {"pins": [0, 1, 3, 99]}).encode())
+    again = from_json(json.dumps(raw | {"pins": [0, 1, 3, 4, 99]}).encode())
     assert [message["content"] for message in again.messages] == ["a", "b", "c"]
     assert again.pins == (0, 2)
     whole = from_json(json.dumps(raw | {"messages": [raw["messages"][0]], "pins": [0, 1]}).encode())

@@ -256,21 +256,20 @@ async def test_each_step_is_saved_before_the_next_one_begins(provider: Provider,
         assert len((await read_export(str(path))).snapshot.messages) == 6
 
 
+@pytest.mark.parametrize(("archive", "kept"), [(True, ["old", "new"]), (False, None)])
 async def test_an_export_with_what_left_the_list_continues_with_it(
-    provider: Provider, repo: Path, tmp_path: Path
+    provider: Provider, repo: Path, tmp_path: Path, archive: bool, kept: list[str] | None
 ) -> None:
     session = Session(provider, workspace=repo, bare=True)
     session.compactor.archive.put(1, user("old"))
-    for archive in (False, True):
-        export = await open_export(str(tmp_path / f"{archive}.json"), session, archive=archive)
-        await export.close()
-        resumed = await read_export(str(tmp_path / f"{archive}.json"))
-        again = Session(provider, workspace=repo, bare=True)
-        restore(again, resumed.snapshot)
-        copy = await open_export(str(tmp_path / f"again-{archive}.json"), again, resumed=resumed)
-        await copy.close()
-        kept = (await read_export(str(tmp_path / f"again-{archive}.json"))).snapshot.archive
-        assert (kept is not None and [entry["message"]["content"] for entry in kept] == ["old"]) == archive
+    await (await open_export(str(tmp_path / "first.json"), session, archive=archive)).close()
+    resumed = await read_export(str(tmp_path / "first.json"))
+    again = Session(provider, workspace=repo, bare=True)
+    restore(again, resumed.snapshot)
+    again.compactor.archive.put(2, user("new"))
+    await (await open_export(str(tmp_path / "second.json"), again, resumed=resumed)).close()
+    entries = (await read_export(str(tmp_path / "second.json"))).snapshot.archive
+    assert (entries if entries is None else [entry["message"]["content"] for entry in entries]) == kept
 
 
 async def test_a_folder_of_snapshots_that_cannot_be_made_is_named(tmp_path: Path) -> None:
