@@ -54,6 +54,7 @@ async def test_tools_are_listed_and_called(begin: Begin, serve: Serve, revision:
     await begun.ready()
     server = begun.mcp.servers["test"]
     assert (server.state, len(server.tools), server.problem) == ("ready", 14, "")
+    assert "not a message" not in await begun.session.run_command("mcp", "test")
     assert (await begun.output("mcp__test__echo", text="a")).text == "echo: a"
     seen = await begun.result("mcp__test__count")
     assert next(each.delta for each in seen if isinstance(each, events.ToolProgress)) == "step 0 (0 of 3)\n"
@@ -125,6 +126,12 @@ async def test_headers_are_sent_and_wrong_ones_told(begin: Begin, serve: Serve) 
 JSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 ANSWERS = {
     "redirect": (b"HTTP/1.1 307 Moved\r\nLocation: https://example.com/\r\nContent-Length: 0\r\n\r\n", "307"),
+    "log in": (b"HTTP/1.1 401 No\r\nWWW-Authenticate: Bearer\r\nContent-Length: 0\r\n\r\n", "/mcp login test"),
+    "no scheme": (b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n", "refuses the credentials (401)"),
+    "forbidden": (
+        b"HTTP/1.1 403 No\r\nWWW-Authenticate: Bearer\r\nContent-Length: 0\r\n\r\n",
+        "refuses the credentials (403)",
+    ),
     "error": (b"HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops", "500"),
     "page": (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>", "result"),
     "cut": (JSON + b"Content-Length: 60\r\n\r\n{", "cut"),

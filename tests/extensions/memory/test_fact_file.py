@@ -198,10 +198,15 @@ async def test_a_model_is_refused_where_a_users_fact_stands(path: Path, remember
 
 def test_uses_are_counted(path: Path):
     file = FactFile(path)
-    file.add([Fact(text="the port is 8443"), Fact(text="tabs, please")])
+    file.add([Fact(text="the port is 8443"), Fact(text="tabs, please", by="model"), Fact(text="x", by="export")])
     file.close()
     for uses in range(3):
         file = FactFile(path)
-        assert {each.fact.text: each.uses for each in file.newest(9)} == {"the port is 8443": uses, "tabs, please": 0}
+        assert [each.fact.by for each in sorted(file.newest(9), key=lambda each: each.number)] == [
+            "user", "model", "export"
+        ]  # fmt: skip
+        assert {each.fact.text: each.uses for each in file.newest(9)} == {
+            "the port is 8443": uses, "tabs, please": 0, "x": 0
+        }  # fmt: skip
         assert len(file.find("which port?", 5)) == 1 and len(file.find("what port?", 5)) == 1
         file.close()

@@ -215,6 +215,7 @@ async def test_steps_and_spending_are_bounded(open_session: Open, tmp_path: Path
             async for event in stream:
                 seen.append(event)
     assert {each.status for each in results(seen)} == {"failed"}
+    assert all("limit of 300 output tokens" in each.text for each in results(seen)), results(seen)
     assert (session.usage.output or 0) <= 300 + 2 * 200
 
 
