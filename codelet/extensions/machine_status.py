@@ -60,7 +60,8 @@ class Machine(Extension, Source):
             ("Up for", _duration(state.get("uptime_seconds"))),
         )
         rows += [f"{label}: {text}" for label, text in known if text]
-        rows += [f"{_process(each)}, process {each['pid']}" for each in state.get("processes", ())]
+        largest = state.get("processes", [])[:_MOST_PROCESSES]
+        rows += [f"{_process(each)}, process {each['pid']}" for each in largest]
         if not self._in_requests:
             rows.append("the model gets the first lines only; --environment full adds the machine's state")
         return "\n".join(rows)

@@ -32,6 +32,7 @@ from codelet.extensions.memory.fact import (
     plain,
 )
 from codelet.messages import newest_prompt
+from codelet.prompt import ATTACHED_FILE
 from codelet.safety.verdict import Touch
 from codelet.system.text.typed import whole_number
 from codelet.tools.tool import Tool, ToolOutput, tool
@@ -220,7 +221,8 @@ class Facts(Extension, Source):
         """Keep a fact, in the file too if there is one; what came of it, in a sentence. Raises ToolError."""
         messages = self._session.messages
         place = newest_prompt(messages)
-        prompt = plain(messages[place]["content"] or "", LONGEST_PROMPT) if place >= 0 else ""
+        asked = str(messages[place]["content"] or "") if place >= 0 else ""
+        prompt = plain(asked.partition(ATTACHED_FILE.partition("{")[0])[0], LONGEST_PROMPT)
         fact = self._new_fact(text, key, by).replace(said=prompt)
         if not any(character.isalnum() for character in fact.text):
             raise ToolError("a fact needs words")

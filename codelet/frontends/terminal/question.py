@@ -166,7 +166,8 @@ def _looks_unchanged(shown: str) -> bool:
 
 def _why(question: Question) -> str:
     """The verdict's reason, with "it" for the place in the head; "" if a file is simply changed."""
-    reason, places = _COUNTED.sub("", question.verdict.reason), {touch.what for touch in question.touches}
+    reason = _COUNTED.sub("", question.verdict.reason).removeprefix("critical: ")
+    places = {touch.what for touch in question.touches}
     if reason.endswith(_UNKNOWN):
         return f"{reason.removesuffix(_UNKNOWN)} may change something"
     place = places.pop() if len(places) == 1 else ""

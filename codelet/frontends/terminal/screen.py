@@ -73,6 +73,10 @@ _GROUND = re.compile(r"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]
 """A terminal's answer: its background colour."""
 
 
+_FIRST_COLUMN = re.compile(r" *\S+ {2,}(?=\S)")
+"""A name or a number before a text, which continues below itself."""
+
+
 class TerminalScreen(Screen):
     """The terminal above the renderer's live area. Its background may become known later."""
 
@@ -147,4 +151,7 @@ class TerminalScreen(Screen):
         from codelet.frontends.terminal.show.console import wrap
 
         for line in clean(text.rstrip("\n")).split("\n"):
-            self.say(*wrap(Text(line), self.width))
+            column = found.end() if (found := _FIRST_COLUMN.match(line)) else 0
+            column = column if column <= self.width // 3 else 0
+            first, *more = wrap(Text(line[column:]), self.width - column)
+            self.say(Text.assemble(line[:column], first), *(Text.assemble(" " * column, row) for row in more))

@@ -14,6 +14,7 @@ from codelet.extensions.memory.fact import MOST_FACTS, Fact, FactList, gives_ord
 from codelet.extensions.memory.remembering import HEADINGS
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
+from codelet.prompt import ATTACHED_FILE
 from codelet.safety.secrets import Masker
 from tests.context.scripted import Answer, ScriptedProvider, turn
 from tests.extensions.memory.conftest import Remembering, called, reminded
@@ -40,7 +41,7 @@ async def test_a_fact_is_kept_and_told_from_the_next_request_on(remembering: Rem
     session, provider = remembering()
     assert (await session.run_command("facts", "add  tabs,   please ")).endswith(": tabs, please")
     provider.answers.extend([Answer("", [("remember", {"fact": "the build needs JDK 21", "key": "jdk"})]), Answer()])
-    seen = await turn(session, "which JDK?")
+    seen = await turn(session, "which JDK?" + ATTACHED_FILE.format(name="a.py", text="x = 1"))
     [kept] = [event for event in seen if isinstance(event, events.ToolResult)]
     assert kept.status == "done" and kept.text.endswith(": [jdk] the build needs JDK 21")
     assert "The user noted:\n- tabs, please" in reminded(provider.sent[0])

@@ -599,6 +599,13 @@ def test_a_queued_command_waits_no_more_once_it_runs(start: Start, tmp_path: Pat
     assert "queued:" not in terminal.settle(0.3)
 
 
+def test_a_text_in_columns_continues_below_itself(start: Start) -> None:
+    terminal = start()
+    terminal.wait_for(STATUS)
+    rows = re.search(r"\n(safe +)reads[^\n]*\n( +)\S", ask(terminal, "/profile", "drops it"))
+    assert rows is not None and len(rows[1]) == len(rows[2])
+
+
 def test_it_starts_without_argparse() -> None:
     """Parsing the usual command line and the prompt import none of it."""
     names = "cli, frontends.arguments, frontends.terminal.repl, frontends.terminal.slash_commands.command_list"
