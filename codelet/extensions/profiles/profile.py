@@ -17,6 +17,7 @@ from codelet.providers.protocol import Effort
 from codelet.safety.verdict import Tier
 from codelet.system.text import clean, one_line
 from codelet.system.text.spelling import did_you_mean
+from codelet.tools.other_agents import OTHER_TOOLS
 
 _QUIET = "Answer in as few words as will do: the result, without what led to it."
 _VERBOSE = "Explain what you do and why, also where it seems plain; the user wants to follow."
@@ -101,25 +102,7 @@ class Profile(Struct, kw_only=True, frozen=True):
         return "; ".join(parts) or "takes nothing away"
 
 
-_ELSEWHERE = {
-    "askuserquestion": "ask_user",
-    "bash": "bash",
-    "edit": "edit",
-    "file_edit": "edit",
-    "file_read": "read",
-    "file_write": "write",
-    "glob": "find",
-    "grep": "grep",
-    "ls": "find",
-    "multiedit": "edit",
-    "read": "read",
-    "shell": "bash",
-    "skill": "skill",
-    "task": "task",
-    "todowrite": "plan",
-    "webfetch": "fetch",
-    "write": "write",
-}
+_ELSEWHERE = OTHER_TOOLS | {"file_read": "read", "file_write": "write", "ls": "find"}
 """Other programs' names of tools in lower case, with codelet's names."""
 
 _LIMITING = re.compile(r"permi|allow|den[yi]|read_?only|sandbox|approv|autonom|risk", re.IGNORECASE)
@@ -208,7 +191,7 @@ def _agent_tools(
     elif agent.tools is not UNSET and agent.tools != "*":
         allowed, notes = _known(_several(agent.tools), lines, ".tools", own)
     if forbidden:
-        gone = {_ELSEWHERE.get(each.lower(), each) for each in forbidden}
+        gone = {_own_name(each, own) for each in forbidden}
         allowed = tuple(each for each in (sorted(own) if allowed is None else allowed) if each not in gone)
     return allowed, notes
 
@@ -232,7 +215,7 @@ def _known(
     found: list[str] = []
     strangers: list[str] = []
     for place, name in enumerate(names):
-        here = _ELSEWHERE.get(name.lower(), name)
+        here = _own_name(name, own)
         if here in own or here.startswith("mcp__"):
             found.append(here)
         elif meant := did_you_mean(name, own, "{!r}"):
@@ -242,3 +225,9 @@ def _known(
             strangers.append(name)
     notes = (f"codelet has no tool {', '.join(strangers)}: left out",) if strangers else ()
     return tuple(dict.fromkeys(found)), notes
+
+
+def _own_name(name: str, own: frozenset[str]) -> str:
+    """Return codelet's name of a tool; an unknown name is returned as it is."""
+    lower = name.lower()
+    return lower if lower in own else _ELSEWHERE.get(lower, name)
