@@ -134,7 +134,8 @@ class EventLog(Extension, Guard):
         if self._file is None or _LEVELS.index(level) < self._least or self._problem is not None:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        masked = {name: self._masked(value) for name, value in facts.items()}
+        mask = self._session.mask
+        masked = {name: mask(each)[:_LONGEST] if isinstance(each, str) else each for name, each in facts.items()}
         line = json.dumps({"time": now, "level": level, "session": self._id, "event": event, **masked}) + "\n"
         why = "no room for a whole line"
         try:
@@ -144,9 +145,6 @@ class EventLog(Extension, Guard):
             why = error.strerror or str(error)
         self._problem = f"the log {self._path} cannot be written any more: {why}"
         self._session.notices.say(self._problem)
-
-    def _masked(self, value: object) -> object:
-        return self._session.mask(value)[:_LONGEST] if isinstance(value, str) else value
 
 
 def _opened(path: Path) -> int:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from codelet.call_record import CallRecord
+from codelet.context.narrative import INSTRUCTION, Breaker, NarrativeCheck, narrate
 from codelet.context.tokens import estimate_text
 from codelet.extensions.base import Extension, OpenedWith
 from codelet.messages import Message, calls_of, text_of, user
 from codelet.providers.content.inline_reasoning import split_reasoning
-from codelet.providers.protocol import FinishChunk, Provider, Request, TextChunk, UsageChunk
+from codelet.providers.protocol import FinishChunk, TextChunk, UsageChunk
 from codelet.system.text import is_blank
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
-    from codelet.context.narrative import Breaker
-    from codelet.extensions.session_view import MeterView, SessionView
+    from codelet.extensions.session_view import SessionView
 
 TRY_LIMIT = 30.0
 _LARGEST = 3_000
@@ -38,13 +37,10 @@ class Narrator(Extension):
         """The rejected lines of the last handoff, each with the reason."""
         self.accepted: tuple[str, ...] = ()
         self._limit = limit
-        self._failures = failures
+        self._breaker = Breaker(failures)
         self._always = always
         self._turn = 0
-        self._provider: Callable[[], Provider]
-        self._request: Callable[[list[Message]], Request]
-        self._meter: MeterView
-        self._records: Callable[[], Iterable[CallRecord]] = tuple
+        self._session: SessionView
 
     @classmethod
     def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
@@ -52,20 +48,13 @@ class Narrator(Extension):
 
     def attach(self, session: SessionView) -> None:
         session.compactor.narrator = self
-        self._provider, self._request, self._meter = lambda: session.provider, session.upkeep.request, session.meter
-        self._records = lambda: session.conversation.calls
-
-    @cached_property
-    def _breaker(self) -> Breaker:
-        """Imported with the first question: most sessions end before a compaction."""
-        from codelet.context.narrative import Breaker
-
-        return Breaker(self._failures)
+        self._session = session
 
     @property
     def available(self) -> bool:
-        may_spend = self._meter.limits.max_cost is None and not self._provider().origin.startswith("replay:")
-        return (self._always or may_spend) and self._meter.affords(_LARGEST) and self._breaker.allows(self._turn)
+        meter, origin = self._session.meter, self._session.provider.origin
+        may_spend = meter.limits.max_cost is None and not origin.startswith("replay:")
+        return (self._always or may_spend) and meter.affords(_LARGEST) and self._breaker.allows(self._turn)
 
     def new_turn(self) -> None:
         """Count a turn, for the circuit breaker."""
@@ -73,9 +62,7 @@ class Narrator(Extension):
 
     async def lines(self, messages: Sequence[Message], instruction: str, room: int) -> tuple[str, ...]:
         """Return checked lines on the messages, at most `room` tokens, or nothing."""
-        from codelet.context.narrative import INSTRUCTION, NarrativeCheck, narrate
-
-        stable, records = list(messages), list(self._records())
+        stable, records = list(messages), list(self._session.conversation.calls)
         check = await asyncio.to_thread(lambda: NarrativeCheck(list(map(_said, stable)), room, _runs(stable, records)))
         whole = f"{INSTRUCTION} At most {room * 3 // 5} words. {instruction}".strip()
 
@@ -87,12 +74,12 @@ class Narrator(Extension):
         return found
 
     async def _answer(self, messages: list[Message]) -> str:
-        request = self._request(messages).replace(max_output=_LARGEST)
+        request = self._session.upkeep.request(messages).replace(max_output=_LARGEST)
         pieces: list[str] = []
         used: Usage | None = None
         prepared = False
         try:
-            async with asyncio.timeout(self._limit), aclosing(self._provider().stream(request)) as chunks:
+            async with asyncio.timeout(self._limit), aclosing(self._session.provider.stream(request)) as chunks:
                 async for chunk in chunks:
                     if isinstance(chunk, TextChunk):
                         pieces.append(chunk.text)
@@ -103,7 +90,7 @@ class Narrator(Extension):
             prepared = not is_blank("".join(pieces))
         finally:
             if used is not None or pieces:
-                self._meter.count_handoff(used, estimate_text("".join(pieces)), prepared=prepared)
+                self._session.meter.count_handoff(used, estimate_text("".join(pieces)), prepared=prepared)
         return split_reasoning("".join(pieces))[1]
 
 

@@ -245,7 +245,10 @@ class Plans(Extension, Source):
             goal = f": {plan.goal}" if plan.goal else ""
             parts.append(_PLAN_DONE.format(count=len(plan.steps), goal=goal))
         elif plan is not None:
-            parts.append(_PLAN_REMINDER.format(plan=plan.text()) + _revision(plan))
+            parts.append(_PLAN_REMINDER.format(plan=plan.text()))
+            if plan.failed is not None:
+                result = plan.steps[plan.failed - 1].result
+                parts[-1] += _PLAN_FAILED.format(number=plan.failed, result=f" ({result})" if result else "")
         return "\n".join(parts)
 
     def status(self) -> str:
@@ -361,10 +364,3 @@ def _title(arguments: Arguments) -> str:
     lines = str(arguments.get("plan") or "").strip().splitlines() or [""]
     steps = [line for line in lines if "[" in line[:6]]
     return f"{sum('[x]' in line[:8].lower() for line in steps)} of {len(steps)} done" if steps else lines[0]
-
-
-def _revision(plan: Checklist) -> str:
-    if plan.failed is None:
-        return ""
-    result = plan.steps[plan.failed - 1].result
-    return _PLAN_FAILED.format(number=plan.failed, result=f" ({result})" if result else "")

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from codelet.context.compactor import Compactor
 from codelet.context.entry import Entry
 from codelet.errors import ToolError
 from codelet.extensions.base import Extension, Guard, GuardedCall
@@ -34,22 +33,20 @@ class Recall(Extension, Guard):
 
     in_subsessions = False
 
-    def __init__(self, compactor: Compactor, entry: Entry) -> None:
+    def __init__(self) -> None:
         self.guards = (self,)
-        self._compactor = compactor
-        self._entry = entry
-        self.tools = (recall_tool(lambda: compactor.archive, entry),)
+        self._session: SessionView
 
-    @classmethod
-    def from_session(cls, session: SessionView) -> Self:
-        return cls(session.compactor, session.entry)
+    def attach(self, session: SessionView) -> None:
+        self._session = session
+        self.tools = (recall_tool(lambda: session.compactor.archive, session.entry),)
 
     def offered(self) -> Sequence[Tool]:
-        return self.tools if self._compactor.archived else ()
+        return self.tools if self._session.compactor.archived else ()
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         """Return the output with its text cut to size."""
-        text = self._entry.result(output.text, output.most)
+        text = self._session.entry.result(output.text, output.most)
         return output if text is output.text else output.replace(text=text)
 
 

@@ -86,11 +86,6 @@ class ChangeLog:
         self.largest = largest
         self._most = most
         self._kept = 0
-        self._calls = 0
-
-    def next_call(self) -> int:
-        self._calls += 1
-        return self._calls
 
     def begin(self, change: KeptChange) -> None:
         """Add the change of a call that is about to run. Drops the oldest bytes beyond the limit."""
@@ -190,7 +185,7 @@ class FileHistory(Extension, Guard):
         self._session: SessionView
         self._running: dict[asyncio.Task[object] | None, int] = {}
         """The numbers of running calls by their tasks: calls of subagents can have the same ids."""
-        self._reported = 0
+        self._calls = self._reported = 0
 
     def attach(self, session: SessionView) -> None:
         self._session = session
@@ -202,11 +197,12 @@ class FileHistory(Extension, Guard):
         turn = self._session.turns
         places = _written(call, self._session.workspace)
         if places:
-            self._running[asyncio.current_task()] = number = self.log.next_call()
+            self._calls += 1
+            self._running[asyncio.current_task()] = self._calls
         for place, name in places:
             before = look(place, self.log.largest)
             change = KeptChange(
-                call=number, turn=turn, at=time.time(), tool=call.name, place=place, name=name, before=before
+                call=self._calls, turn=turn, at=time.time(), tool=call.name, place=place, name=name, before=before
             )
             self.log.begin(change)
         if call.touches is None or any(touch.kind == "run" for touch in call.touches):

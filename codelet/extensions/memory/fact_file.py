@@ -163,7 +163,9 @@ class FactFile:
         def write() -> None:
             used = [(now, number) for number in self._used]
             self._base.executemany("UPDATE fact SET used = ?, uses = uses + 1 WHERE id = ?", used)
-            self._prune(now)
+            self._delete(self._numbers("kept = 0 AND used < ?", now - UNUSED_SECONDS))
+            if (over := self._base.execute("SELECT count(*) FROM fact").fetchone()[0] - self._most) > 0:
+                self._delete(self._numbers("kept = 0 ORDER BY used, id LIMIT ?", over))
 
         try:
             self._change(write)
@@ -231,13 +233,6 @@ class FactFile:
         taken = "INSERT INTO fact_words(fact_words, rowid, text, key) SELECT 'delete', id, text, key FROM fact"
         self._base.executemany(f"{taken} WHERE id = ?", rows)
         self._base.executemany("DELETE FROM fact WHERE id = ?", rows)
-
-    def _prune(self, now: float) -> None:
-        """Remove facts that are unused for long or too many, but no kept ones."""
-        self._delete(self._numbers("kept = 0 AND used < ?", now - UNUSED_SECONDS))
-        over = self._base.execute("SELECT count(*) FROM fact").fetchone()[0] - self._most
-        if over > 0:
-            self._delete(self._numbers("kept = 0 ORDER BY used, id LIMIT ?", over))
 
     def _asked(self, query: str, values: Sequence[object]) -> list[StoredFact]:
         with self._lock, _as_one_line(self.path):

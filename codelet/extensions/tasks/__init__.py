@@ -78,7 +78,10 @@ async def controlled(known: Sequence[KnownTask], command: str, seconds: float, p
         ids = ", ".join(f"%{one_line(each.id, _LONGEST_NAME)}" for each in known)
         raise ToolError(_NO_TASK.format(id=words[0][1:], known=f"there are {ids}" if ids else _NO_TASKS))
     if verb == "jobs" or not isinstance(task, BackgroundTask):
-        return _shown(task)
+        if isinstance(task, BackgroundTask):
+            task.news()
+        task.is_reported = task.is_reported or not task.runs
+        return ToolOutput(about(task), most=SHOWN)
     if verb == "kill":
         if task.runs:
             await task.stop()
@@ -166,20 +169,6 @@ def _result(task: BackgroundTask, note: str = "", *, failed: bool | None = None,
         parts.append(exit_line(task.exit_code or 0))
     bad = not task.runs and task.status == "Failed"
     return ToolOutput("\n".join(filter(None, parts)), failed=bad if failed is None else failed, most=most)
-
-
-def _shown(task: KnownTask) -> ToolOutput:
-    """Return the task's state and all of its output."""
-    if isinstance(task, BackgroundTask):
-        task.news()
-    task.is_reported = task.is_reported or not task.runs
-    return ToolOutput(about(task), most=SHOWN)
-
-
-def reminder_of(running: Sequence[BackgroundTask], over: Sequence[KnownTask]) -> str:
-    """Return the reminder: running tasks, and those that ended since the last one."""
-    lines = [_TASKS_RUNNING, *map(_row, running)] if running else []
-    return "\n".join([*lines, _TASKS_OVER, *map(_row, over)] if over else lines)
 
 
 def listed(known: Sequence[KnownTask]) -> str:
@@ -292,7 +281,8 @@ class Tasks(Extension, Source):
 
     async def text(self) -> str | None:
         self._ended = [each for each in self.known if not each.runs and not each.is_reported]
-        return reminder_of(self.running, self._ended)
+        lines = [_TASKS_RUNNING, *map(_row, self.running)] if self.running else []
+        return "\n".join([*lines, _TASKS_OVER, *map(_row, self._ended)] if self._ended else lines)
 
     def sent(self) -> None:
         for each in self._ended:
