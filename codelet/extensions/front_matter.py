@@ -100,7 +100,7 @@ def split_front(text: str) -> tuple[str | None, str]:
 
 
 def fields_of(front: str) -> dict[str, str]:
-    """Return the fields of front matter as texts, read leniently, as people write it: each is one line and the indented
+    """Return the fields of front matter as texts, read leniently: each is one line and the indented
     lines below it. Texts with a colon need no quotes.
     """
     found: dict[str, str] = {}

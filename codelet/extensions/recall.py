@@ -1,8 +1,8 @@
 """Recall: what is too large is cut on its way into the list, and the model reads on in it, or in what was compacted.
 
-The tool is among codelet's own from the first request on, whether there is anything to recall or not: tools stand
-before everything else in a request, so one that came later would cost the provider's cache of the whole conversation.
-If the user chose the tools, it joins them once there is something to recall; if the user chose none, never.
+The tool is in the first request and in every later one, because tools come before everything else in a request: a late
+one would cost the provider's cache of the whole conversation. If the user chose the tools, it joins them once there is
+something to recall; if the user chose none, never.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ class FileHistory(Extension, Guard):
 
 
 def _written(call: GuardedCall, workspace: Path) -> list[tuple[Path, str]]:
-    """The places that the call writes, resolved as the policy judged them, with their names for people."""
+    """Return the places that the call writes, resolved as the policy judged them, with the names that users see."""
     from codelet.safety.paths import judge_path, relative_name
 
     writes = [touch for touch in call.touches or () if touch.kind == "write" and not touch.own]

@@ -228,6 +228,6 @@ def _known(
 
 
 def _own_name(name: str, own: frozenset[str]) -> str:
-    """Return codelet's name of a tool; an unknown name is returned as it is."""
+    """Return codelet's name of a tool; an unknown name is returned unchanged."""
     lower = name.lower()
     return lower if lower in own else _ELSEWHERE.get(lower, name)

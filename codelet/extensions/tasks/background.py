@@ -21,7 +21,7 @@ _END_SECONDS = 4.0
 
 
 class KnownTask:
-    """What is known of a task: here one of an earlier session, from its `state` in an export. Times are Unix seconds.
+    """The known facts of a task; here of an earlier session's, from its `state` in an export. Times are Unix seconds.
 
     One that ran then was interrupted by its end. `name` is given where its own is taken. `is_reported` is true once the
     model knows of its end.
@@ -99,7 +99,7 @@ class BackgroundTask(KnownTask):
         return self._unsought.text()[0]
 
     def sought(self) -> None:
-        """What was waited for came: the next wait is for what is printed from now on."""
+        """Search only later output in the next wait: the awaited line came."""
         self._unsought = HeadAndTail(_KEPT)
 
     def state(self) -> dict[str, Any]:
