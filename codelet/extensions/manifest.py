@@ -92,6 +92,7 @@ ROWS = (
         commands={"plan": ("the plan, or a change of it: " + prompt.PLAN_CHANGES, "[CHANGE]")},
         reminder="plan",
         keys=("plan",),
+        guard=True,
     ),
     ManifestRow(
         made="tasks:Tasks",
@@ -178,7 +179,7 @@ ROWS = (
         is_eager=True,
         on=lambda given: given.settings.web and given.settings.tools is None,
     ),
-    ManifestRow(made="plans:PlanFirst", starts=lambda given: given.settings.plan, guard=True),
+    ManifestRow(made="plans:PlanFirst", starts=lambda given: given.settings.plan),
 )
 """In the order of their guards, tools, reminders and commands."""
 

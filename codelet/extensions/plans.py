@@ -196,10 +196,10 @@ _PLAN_APPROVED = "[the user approved the plan: carry it out, and keep it up to d
 _PLAN_ONLY = "blocked until you approve the plan"
 
 
-class Plans(Extension, Source):
+class Plans(Extension, Source, Guard):
     """The plan of a session, for its tool, reminder, command and key of the export.
 
-    `planning` is true until the user has approved a plan; nothing may be changed before.
+    `planning` is true until the user has approved a plan; only reading calls run before.
     """
 
     name = "plan"
@@ -210,6 +210,7 @@ class Plans(Extension, Source):
 
         plan.__doc__ = prompt.PLAN_TOOL
         self.reminders = (self,)
+        self.guards = (self,)
         self.tools = (tool(plan, title=_title, preview=self._preview),)
         self.commands = (Command("plan", "", self._command),)
         self.parts = (ExportPart("plan", self._save, self._restore),)
@@ -258,6 +259,20 @@ class Plans(Extension, Source):
 
     def clear(self) -> None:
         self._change(None)
+
+    async def before(self, call: GuardedCall) -> Verdict | None:
+        verdict = call.verdict
+        if verdict is None or not self.planning:
+            return None
+        if verdict.tier != "read":
+            return Verdict("deny", verdict.tier, _PLAN_ONLY)
+        sends = call.name == self.name and str(call.arguments.get("plan", "")).strip()
+        asks = sends and self._session.toolbox.ask is not None
+        return Verdict("ask", "read", "nothing changes until you approve") if asks else None
+
+    def answer(self) -> str:
+        """Return the plan that no one could approve."""
+        return self.plan.text() if self.plan and self.planning and self._session.toolbox.ask is None else ""
 
     def _save(self) -> object:
         """Return the plan for the export; a restored plan is returned unchanged until it changes."""
@@ -327,36 +342,12 @@ class Plans(Extension, Source):
         return self.plan.text() if self.plan is not None else _PLAN_NONE
 
 
-class PlanFirst(Extension, Guard):
-    """`--plan`: only reading calls run until the user has approved a plan."""
-
-    def __init__(self) -> None:
-        self.guards = (self,)
-        self._session: SessionView
-        self._plans: Plans | None = None
+class PlanFirst(Extension):
+    """`--plan`: the session begins in plan mode."""
 
     def attach(self, session: SessionView) -> None:
-        self._session = session
-        self._plans = extension_of(session, Plans)
-        if self._plans is not None:
-            self._plans.planning = True
-
-    async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
-        plans, verdict = self._plans, call.verdict
-        if verdict is None or plans is None or not plans.planning:
-            return None
-        if verdict.tier != "read":
-            return Verdict("deny", verdict.tier, _PLAN_ONLY)
-        asked = call.name == plans.name and str(call.arguments.get("plan", "")).strip()
-        return (
-            Verdict("ask", "read", "nothing changes until you approve") if asked and self._session.toolbox.ask else None
-        )
-
-    def answer(self) -> str:
-        plans = self._plans
-        if plans is None or plans.plan is None or not plans.planning or self._session.toolbox.ask is not None:
-            return ""
-        return plans.plan.text()
+        if (plans := extension_of(session, Plans)) is not None:
+            plans.planning = True
 
 
 def _title(arguments: Arguments) -> str:

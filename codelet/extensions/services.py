@@ -58,13 +58,12 @@ def is_planning(session: SessionView) -> bool:
 
 def plan_first(session: SessionView, wanted: bool) -> bool:
     """Begin or end plan mode; return whether the session can plan."""
-    from codelet.extensions.plans import PlanFirst, Plans
+    from codelet.extensions.plans import Plans
 
     plans = extension_of(session, Plans)
-    if plans is None or (wanted and extension_of(session, PlanFirst) is None):
-        return False
-    plans.planning = wanted
-    return True
+    if plans is not None:
+        plans.planning = wanted
+    return plans is not None
 
 
 def profile_in_force(settings: ExtensionSettings, workspace: Path, name: str) -> Extension:

@@ -76,7 +76,7 @@ def reminder(source: Any) -> list[object]:
 
 
 def test_a_guard_is_made_at_the_first_call_or_by_something_else_before() -> None:
-    made_before = {"Profiles", "Audit", "EventLog", "PlanFirst", "Hooks", "Mcp"}
+    made_before = {"Profiles", "Audit", "EventLog", "Plans", "Hooks", "Mcp"}
     guards = [row for row in ROWS if row.guard and row.made.split(":")[1] not in made_before]
     assert len(guards) == 4 and all("call" in row.wakes for row in guards)
 
