@@ -87,7 +87,7 @@ async def run_command(
     if command.prompts:
         return await session.run_command(command.name, argument)
     if command.show is None:
-        raise UsageError(f"/{command.name} needs the full REPL: run codelet in a terminal")
+        raise UsageError(f"/{command.name} needs the full REPL: run codelet in a terminal that can move its cursor")
     if piped:
         raise UsageError(f"/{command.name} takes nothing from a pipe")
     return _shown(command, session, argument, kept=kept)

@@ -12,6 +12,7 @@ import select
 import signal
 import sys
 from contextlib import aclosing
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 from codelet import events
@@ -97,10 +98,14 @@ class PlainRepl:
             output.end()
 
     async def _ask(self, question: Question) -> Answer:
-        sys.stdout.write(f"\n{clean(question.asks or question.tool)}\n{clean(question.shown)}\n")
-        if question.options:
+        from codelet.frontends.terminal.question import head_of, reason_of
+
+        sys.stdout.write(f"\n{head_of(question)}\n")
+        if question.options is not None:
             sys.stdout.write("".join(f"  {option}\n" for option in map(clean, question.options)))
             return Answer(allow=True, reason=await self._fresh_line("answer: ") or "")
+        why = reason_of(question)
+        sys.stdout.write(f"{indent(clean(question.shown), '  ')}\n" + (f"why: {clean(why)}\n" if why else ""))
         said = (await self._fresh_line(_ASKED) or "n").strip()
         word, _, reason = said.partition(" ")
         if word.lower() in ("y", "yes"):

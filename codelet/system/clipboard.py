@@ -43,7 +43,7 @@ async def copied_picture(workspace: Path, environment: Mapping[str, str] = os.en
                 return Copied(data)
     if asked:
         return Copied(why="there is no image in the clipboard")
-    return Copied(why="no clipboard can be read here (wl-paste or xclip does it): name a file as @path")
+    return Copied(why="no clipboard here without wl-paste or xclip; name a file as @path")
 
 
 def _ways(environment: Mapping[str, str]) -> Iterator[list[str]]:

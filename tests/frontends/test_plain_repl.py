@@ -18,12 +18,24 @@ def test_a_question_is_answered_with_a_line(start: Start, repo: Path, answer: st
     terminal = start(step("Hello **there**.", MAKE), step("Done."), env=DUMB, ready=READY)
     terminal.line("go")
     terminal.wait_for("allow?")
+    asked = "Run this command?\n  touch made.txt; echo hi\nwhy: touch may change something\nallow?"
+    assert asked in terminal.text
     terminal.line(answer)
     terminal.wait_for("Done.")
     terminal.line("exit")
     assert terminal.wait_exit() == 0
     assert b"\x1b" not in terminal.raw
     assert (repo / "made.txt").exists() == made
+
+
+def test_a_question_of_the_model_is_answered_with_words(start: Start) -> None:
+    terminal = start(step("", ("ask_user", {"question": "Which port?"})), step("Done."), env=DUMB, ready=READY)
+    terminal.line("go")
+    terminal.wait_for("Which port?\nanswer:")
+    terminal.line("8443")
+    terminal.wait_for("Done.")
+    terminal.line("/context")
+    terminal.wait_for("tool      8443")
 
 
 def test_what_was_typed_ahead_answers_no_question(start: Start, repo: Path) -> None:

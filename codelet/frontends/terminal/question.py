@@ -58,7 +58,7 @@ class AnswerChoice:
 
 def head_rows(question: Question, renderer: Renderer, note: str = "", number: int = 1) -> list[Text]:
     """The question in one line. `note` adds its length; `number` counts the questions of this step."""
-    head = Text.assemble(("? ", f"bold {WARN}"), (_title(question), "bold"))
+    head = Text.assemble(("? ", f"bold {WARN}"), (head_of(question), "bold"))
     if _is_change(question) and _has_crlf_only(question.shown):
         head.append(" (CRLF)")
     if (of := number + question.following) > 1:
@@ -130,7 +130,7 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
     parts = _parts(question)
     named, others = [part for part in parts if part[0]], "; ".join(reason for text, reason in parts if not text)
     if len(parts) <= 1:
-        words = _on_line(_why(question))
+        words = _on_line(reason_of(question))
         rows += _at_most(wrap_indented(Text(f"why: {words}", QUIET), width, "  ") if words else [], more)
         in_sight = room is None or not parts or not parts[0][0]
         return rows if in_sight else [*rows, _part_row(*parts[0], width, more)]
@@ -164,7 +164,7 @@ def _looks_unchanged(shown: str) -> bool:
     return any(looks and sides["+"].get(looks, kept) != kept for looks, kept in sides["-"].items())
 
 
-def _why(question: Question) -> str:
+def reason_of(question: Question) -> str:
     """The verdict's reason, with "it" for the place in the head; "" if a file is simply changed."""
     reason = _COUNTED.sub("", question.verdict.reason).removeprefix("critical: ")
     places = {touch.what for touch in question.touches}
@@ -222,7 +222,7 @@ def _hanging(row: Text, width: int, indent: str) -> list[Text]:
     return rows
 
 
-def _title(question: Question) -> str:
+def head_of(question: Question) -> str:
     """The question. It names a tool that is not codelet's own."""
     if question.options is not None:
         return _on_line(question.asks)
