@@ -98,9 +98,9 @@ class PlainRepl:
             output.end()
 
     async def _ask(self, question: Question) -> Answer:
-        from codelet.frontends.terminal.question import head_of, reason_of
+        from codelet.frontends.terminal.question import reason_of, title_words
 
-        sys.stdout.write(f"\n{head_of(question)}\n")
+        sys.stdout.write(f"\n{title_words(question)}\n")
         if question.options is not None:
             sys.stdout.write("".join(f"  {option}\n" for option in map(clean, question.options)))
             return Answer(allow=True, reason=await self._fresh_line("answer: ") or "")

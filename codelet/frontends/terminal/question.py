@@ -58,7 +58,7 @@ class AnswerChoice:
 
 def head_rows(question: Question, renderer: Renderer, note: str = "", number: int = 1) -> list[Text]:
     """The question in one line. `note` adds its length; `number` counts the questions of this step."""
-    head = Text.assemble(("? ", f"bold {WARN}"), (head_of(question), "bold"))
+    head = Text.assemble(("? ", f"bold {WARN}"), (title_words(question), "bold"))
     if _is_change(question) and _has_crlf_only(question.shown):
         head.append(" (CRLF)")
     if (of := number + question.following) > 1:
@@ -222,7 +222,7 @@ def _hanging(row: Text, width: int, indent: str) -> list[Text]:
     return rows
 
 
-def head_of(question: Question) -> str:
+def title_words(question: Question) -> str:
     """The question. It names a tool that is not codelet's own."""
     if question.options is not None:
         return _on_line(question.asks)
