@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from codelet import events
+from codelet.errors import LimitReached
 from codelet.extensions.base import Extension, Guard, GuardedCall
 from codelet.extensions.services import file_history
 from codelet.loop.beside.subagents import MOST_STEPS, Subagents
@@ -217,6 +218,19 @@ async def test_steps_and_spending_are_bounded(open_session: Open, tmp_path: Path
     assert {each.status for each in results(seen)} == {"failed"}
     assert all("limit of 300 output tokens" in each.text for each in results(seen)), results(seen)
     assert (session.usage.output or 0) <= 300 + 2 * 200
+
+
+async def test_the_limit_that_ends_a_subagent_is_the_sessions_own(open_session: Open, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("word " * 3_000)
+    looking = Answer("looking", [("read", {"path": "a.txt"})])
+    held = ScriptedProvider(model=MODEL, script=acting(tasks("p"), lambda step: looking))
+    session, _ = open_session(Subagents(Settings()), provider=held, limits=Limits(max_cost=0.02))
+    seen: list[events.Event] = []
+    with pytest.raises(LimitReached, match="--max-cost"):
+        async with aclosing(session.send("go")) as stream:
+            async for event in stream:
+                seen.append(event)
+    assert ["pass the limit of 0.02 dollars" in each.text for each in results(seen)] == [True], results(seen)
 
 
 async def test_at_most_four_work_at_once(open_session: Open) -> None:
