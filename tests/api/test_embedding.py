@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import AsyncIterator
 from typing import Any, Literal, TypedDict
 
 import pytest
 
 from codelet import SharedLimits, ToolError, UsageError, events, open_session, run, tool
 from codelet.errors import ProviderError
-from tests.support.script import Call, HttpError, Reply, Tokens
+from tests.support.script import Call, Delivery, HttpError, Reply, Tokens
 from tests.support.server import ModelServer
 
 KEY = "k-5b1e7c0d94a8f2b63e"
@@ -189,6 +190,26 @@ async def test_one_that_finds_too_little_left_waits_for_those_in_hand(
     model_server.script = [Reply("ok", usage=Tokens(output=10)) for _ in range(20)]
     results = await asyncio.gather(*(run("go", **options, shared=limits) for _ in range(20)))
     assert {each.exit for each in results} == {0} and limits.used.output == 200
+
+
+async def test_one_whose_answer_those_in_hand_would_cut_waits_for_them(
+    options: dict[str, Any], model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = priced(options, model_server, monkeypatch)
+    answer = Reply("ok", usage=Tokens(total_input=1_000, output=100), delivery=Delivery(pause=0.1))
+    model_server.script = [answer] * 3
+    await run("go", **many)
+    alone = model_server.requests[0].json["max_tokens"]
+    async with (
+        open_session(**many, shared=(limits := SharedLimits(max_tokens=alone + alone // 2))) as first,
+        open_session(**many, shared=limits) as second,
+    ):
+        await asyncio.gather(*(told(each.send("go")) for each in (first, second)))
+    assert [request.json["max_tokens"] for request in model_server.requests] == [alone] * 3
+
+
+async def told(turn: AsyncIterator[events.Event]) -> list[events.Event]:
+    return [event async for event in turn]
 
 
 async def test_a_run_that_fails_keeps_nothing(options: dict[str, Any], model_server: ModelServer) -> None:

@@ -161,6 +161,7 @@ async def test_an_interrupted_turn_is_taken_along(provider: Provider, repo: Path
         async for event in events:
             assert event.type != "failed"
     assert again.messages[-1]["content"] == "done: go"
+    assert [record.turn for record in again.conversation.calls] == [1, 1]
 
 
 CRASHING = """

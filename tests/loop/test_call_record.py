@@ -121,6 +121,10 @@ async def test_a_command_records_the_sandbox_around_it(open_session: Open, tmp_p
     approved = Policy(tmp_path, allow=["bash(touch free)"])
     [free] = await records(open_session, ("bash", {"command": "touch free"}), **(guarded | {"policy": approved}))
     assert (free.status, free.confined) == ("done", None)
+    command = "awk 'BEGIN {print 1 > \"new\"}'"
+    for policy, end in ((Policy(tmp_path), ("failed", "read-only")), (Policy(tmp_path, yes=True), ("done", None))):
+        [again] = await records(open_session, ("bash", {"command": command}), **(guarded | {"policy": policy}))
+        assert (again.status, again.confined) == end, "after its failure it runs once more if that is allowed"
 
 
 async def test_a_call_that_never_ran_records_nothing_but_that(open_session: Open, tmp_path: Path) -> None:

@@ -225,6 +225,11 @@ async def test_what_only_reads_is_given_variables_of_a_list(
     box = box_with(work, way)
     _, text = await call(box, "bash", command="printf '%s' \"$HOME\"; cat /proc/self/environ")
     assert _SECRET not in text
+    box.policy.mode = "auto"
+    monkeypatch.setenv("BUILD_PLACE", "a-plain-value")
+    for write, told in (("", False), ("touch made; ", True)):
+        _, text = await call(box, "bash", command=f"{write}printf '%s' \"$BUILD_PLACE\"")
+        assert ("a-plain-value" in text) is told, "a command that writes has the user's variables"
 
 
 _KEY = 0x0C0DE1E7
