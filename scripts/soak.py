@@ -172,7 +172,7 @@ def _warm_up(terminal: Terminal) -> None:
         terminal.settle(0.5, timeout=20.0)
         terminal.line(command)
         if command == "/context all":
-            terminal.wait_for("counts them")
+            terminal.wait_for("exact ")
     terminal.settle(0.5, timeout=20.0)
     terminal.key("esc")
 

@@ -374,7 +374,7 @@ class Repl:
 
     async def show_resumed(self, note: str) -> None:
         """Show the last turns of a resumed conversation and its plan, then the note."""
-        from codelet.frontends.terminal.show.last_turns import show_last_turns
+        from codelet.frontends.terminal.show.renderer import show_last_turns
 
         show_last_turns(self.screen.renderer, self.session.messages, self.session.mask)
         if self.log.carried is not None and self.log.carried.plan and "plan" in self.session.commands:

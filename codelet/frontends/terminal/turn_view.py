@@ -177,13 +177,13 @@ class TurnView:
         self._drawn_at = asyncio.get_running_loop().time()
 
     def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
         if self._renderer.is_owed:
             self._renderer.tick()
-        elif not self._renderer.is_asking and self._frame is None:  # a question does not change, a frame comes anyway
-            self._show_waiting()
+        elif not self._renderer.is_asking and loop.time() - self._drawn_at >= _TICK_SECONDS:
+            self._show_waiting()  # a question does not change, a stream draws often enough
             self._line.refresh()
-        wait = _OWED_SECONDS if self._renderer.is_owed else _TICK_SECONDS
-        self._ticker = asyncio.get_running_loop().call_later(wait, self._tick)
+        self._ticker = loop.call_later(_OWED_SECONDS if self._renderer.is_owed else _TICK_SECONDS, self._tick)
 
     def _pause(self, paused: bool) -> None:
         if self._task is not None:

@@ -87,6 +87,8 @@ def drawn_rows(drawing: RenderableType, width: int) -> list[Text]:
 def wrap(text: Text, width: int) -> list[Text]:
     """Wrap text between words; a longer word is broken anywhere."""
     if "\n" not in text.plain and "\t" not in text.plain and text.cell_len <= width:
+        if not text.plain[-1:].isspace():
+            return [text]
         row = text.copy()
         row.rstrip()
         return [row]

@@ -1,8 +1,8 @@
-"""The rows of retries, notes, reminders, compactions, interruptions, and the end of a turn."""
+"""The rows of events: retries, notes, compactions, interruptions, a turn's end; and of the current activity."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rich.text import Text
 
@@ -11,7 +11,7 @@ from codelet.events import Compaction, Interrupted, Retry, TurnEnd, UsageReport
 from codelet.frontends.terminal.show.call_rows import RunningCall
 from codelet.frontends.terminal.show.console import truncate, wrap, wrap_behind_sign, wrap_indented
 from codelet.frontends.terminal.show.numbers import duration, next_request, plural, tokens
-from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, TEXT_COLUMNS, WARN, Signs
+from codelet.frontends.terminal.show.style import ACCENT, BAD, MARGIN, QUIET, TEXT_COLUMNS, WARN, Signs
 from codelet.outcome import unread
 from codelet.record import Record
 from codelet.system.text import clean, one_line
@@ -22,6 +22,10 @@ _SHORTEST = 0.95
 _LAST = 5
 """Lines of a stopped call's output that stay visible."""
 _LOST_NAMED = 8
+_MOST_ROWS = 3
+"""Rows of the output or the thoughts of an activity."""
+_STALL_SECONDS = 5.0
+"""After this time without data the row says so."""
 _REASONS = {
     "hard": "the budget is nearly used",
     "cost": "the budget is nearly used (cached tokens count a tenth)",
@@ -162,3 +166,70 @@ def _what_stays(event: Compaction) -> str:
         kept = plural(event.kept_steps, "step")
     cut = f", cut {plural(event.reduced, 'new message')}" if event.reduced else ""
     return f"kept {kept} verbatim{cut}{', summarized the rest' if event.segments else ''}"
+
+
+class Activity:
+    """The current activity. `clock` counts seconds; `hint` says how to stop."""
+
+    def __init__(self, signs: Signs, clock: Callable[[], float], hint: str) -> None:
+        self.thoughts = ""
+        self.running: dict[str, RunningCall] = {}
+        self.retry: Retry | None = None
+        self.retry_at = 0.0
+        self.stopping = False
+        self._signs = signs
+        self._clock = clock
+        self._hint = hint
+        self._doing = ""
+        self._since = self._heard_at = 0.0
+
+    def now(self, doing: str, *, anew: bool = False) -> None:
+        """Start an activity. The same one keeps its clock, unless `anew`."""
+        self.retry = None
+        if anew or doing != self._doing:
+            self._doing, self._since, self.thoughts = doing, self._clock(), ""
+
+    def hear(self, doing: str) -> None:
+        """Note that data arrived."""
+        self.now(doing)
+        self._heard_at = self._clock()
+
+    def restart(self) -> None:
+        """Restart the clocks of running calls, after a question."""
+        for call in self.running.values():
+            call.since = self._clock()
+
+    def clear(self) -> None:
+        self._doing, self.thoughts, self.retry, self.stopping = "", "", None, False
+        self.running.clear()
+
+    def rows(self, width: int) -> list[Text]:
+        """Return the rows to draw."""
+        signs, margin = self._signs, " " * MARGIN
+        if self.stopping:
+            return [Text(f"{signs.stopped} stopping", WARN)]
+        if self.retry is not None:
+            return [EventRows(width, signs).waiting(self.retry, self.retry_at - self._clock())]
+        if calls := list(self.running.values()):
+            titles = f" {signs.dot} ".join(call.title for call in calls)
+            lines = next(filter(None, (call.lines(_MOST_ROWS) for call in reversed(calls))), [])
+            output = [truncate(Text(margin + line, QUIET), width, signs.more) for line in lines]
+            return [self._row(titles, min(call.since for call in calls), width), *output]
+        thoughts = wrap_indented(Text(self.thoughts.strip(), "dim italic"), width, margin)
+        newest = [row for row in thoughts if row.plain.strip()][-_MOST_ROWS:]
+        return [self._row(self._doing, self._since, width), *newest] if self._doing else []
+
+    def _row(self, doing: str, since: float, width: int) -> Text:
+        """The activity with its time, or that no data arrives in an answer that has begun."""
+        signs, seconds = self._signs, self._clock() - since
+        silent = self._clock() - self._heard_at if doing in ("writing", "thinking") else 0.0
+        is_stalled = silent >= _STALL_SECONDS
+        time = f"no data for {duration(silent)}" if is_stalled else duration(seconds) if seconds >= _SHORTEST else ""
+        tail = f" {signs.dot} ".join(part for part in (time, self._hint) if part)
+        frame = signs.spinner[int(self._clock() * 10) % len(signs.spinner)]
+        named = truncate(Text(doing), max(width - len(tail) - 6, 10), signs.more)
+        return truncate(
+            Text.assemble((f"{frame} ", ACCENT), named, (f" {signs.dot} {tail}", WARN if is_stalled else QUIET)),
+            width,
+            signs.more,
+        )

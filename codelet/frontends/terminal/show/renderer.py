@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from codelet import events
-from codelet.frontends.terminal.show.activity import Activity
 from codelet.frontends.terminal.show.call_rows import RunningCall, call_title, result_rows
 from codelet.frontends.terminal.show.console import OutputConsole, truncate
-from codelet.frontends.terminal.show.event_rows import EventRows
-from codelet.frontends.terminal.show.markdown import MarkdownStream
-from codelet.frontends.terminal.show.numbers import duration, tokens
+from codelet.frontends.terminal.show.event_rows import Activity, EventRows
+from codelet.frontends.terminal.show.markdown import MarkdownStream, markdown_rows
+from codelet.frontends.terminal.show.numbers import duration, plural, tokens
 from codelet.frontends.terminal.show.shown_parts import ShownPart, ShownParts
-from codelet.frontends.terminal.show.style import QUIET, signs_for, writable
+from codelet.frontends.terminal.show.style import MARGIN, QUIET, signs_for, writable
+from codelet.messages import Message, calls_of, kind_of, text_of
 from codelet.system.text import Cleaner, clean, one_line
 
 if TYPE_CHECKING:
@@ -42,6 +42,11 @@ _TOGETHER = frozenset({("note", "call"), ("call", "note"), ("note", "end"), ("en
 _THOUGHT_CHARACTERS = 800
 _TALL = 4
 """A call with more rows gets a blank row below."""
+_LAST_TURNS = 4
+_PROMPT_LINES = 8
+_ANSWER_ROWS = 20
+_LONGEST_ANSWER = 20_000
+"""The most characters of an answer that are rendered, from its end."""
 
 
 class Renderer:
@@ -358,3 +363,46 @@ class Renderer:
         elif printed:
             self.console.file.write(writable(printed, self.console.file))
             self.console.file.flush()
+
+
+def show_last_turns(renderer: Renderer, messages: Sequence[Message], mask: Callable[[str], str]) -> None:
+    """Show earlier turns folded, the last one in full. Each prompt and answer is kept whole for the pager."""
+    starts = [place for place, message in enumerate(messages) if kind_of(message) == "prompt"]
+    if not starts:
+        return
+    more = renderer.signs.more
+    if (earlier := len(starts) - _LAST_TURNS) > 0:
+        renderer.say([Text(f"{more} {plural(earlier, 'earlier turn')}", QUIET)])
+    for start, end in list(zip(starts, [*starts[1:], len(messages)], strict=True))[-_LAST_TURNS:]:
+        turn = messages[start + 1 : end]
+        said = (text_of(each).strip() for each in reversed(turn) if kind_of(each) == "assistant")
+        prompt, answer = mask(text_of(messages[start]).strip()), mask(next(filter(None, said), ""))
+        renderer.keep_prompt(prompt)
+        if start == starts[-1]:
+            lines = prompt.split("\n")
+            hidden = len(lines) - _PROMPT_LINES
+            note = [f"{more} {plural(hidden, 'more line')}"] if hidden > 0 else []
+            renderer.say_prompt("\n".join([*lines[:_PROMPT_LINES], *note]))
+            _show_answer(renderer, answer)
+            continue
+        renderer.shown_parts.add(ShownPart("answer", "answer", answer, folded=True))
+        calls = sum(len(calls_of(each)) for each in turn)
+        facts = f"{plural(calls, 'call')} {renderer.signs.dot} " if calls else ""
+        renderer.say_prompt(one_line(prompt, renderer.width - MARGIN))
+        row = Text(f"{' ' * MARGIN}{facts}{one_line(answer, renderer.width) or 'no answer'}", QUIET)
+        renderer.say([truncate(row, renderer.width, more)])
+
+
+def _show_answer(renderer: Renderer, answer: str) -> None:
+    """Show the end of the last answer."""
+    if not answer:
+        return
+    shown = answer[-_LONGEST_ANSWER:]
+    rows = markdown_rows(clean(shown), renderer.width, renderer.signs)
+    hidden = max(len(rows) - _ANSWER_ROWS, 0) + answer[: -len(shown)].count("\n")
+    renderer.shown_parts.add(ShownPart("answer", "answer", answer, hidden > 0))
+    if hidden:
+        hint = f" ({renderer.key})" if renderer.key else ""
+        above = f"{' ' * MARGIN}{renderer.signs.more} {plural(hidden, 'line')} above{hint}"
+        rows = [Text(above, QUIET), *rows[-_ANSWER_ROWS:]]
+    renderer.say(rows)

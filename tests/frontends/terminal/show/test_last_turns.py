@@ -6,8 +6,7 @@ from io import StringIO
 
 from codelet import messages
 from codelet.frontends.terminal.show.console import OutputConsole
-from codelet.frontends.terminal.show.last_turns import show_last_turns
-from codelet.frontends.terminal.show.renderer import Renderer
+from codelet.frontends.terminal.show.renderer import Renderer, show_last_turns
 
 
 def shown(turns: int, answer_lines: int) -> str:
