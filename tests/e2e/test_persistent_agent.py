@@ -140,7 +140,7 @@ def test_the_request_flow_in_nine_steps(codelet: Codelet):
     assert (document["session_id"], document["profile"]) == ("user-1", "keeper")
     # 9. Release the lock: nothing is left beside the file, no process runs on, and the next request gets it.
     assert left_over(codelet.cwd) == []
-    assert "task 1 " in done.err and WATCH in done.err
+    assert f"stopped background task 1: {WATCH}" in done.err
     until(lambda: not processes_with(WATCH.split()[1]), "the end of the task")
 
     again = request(codelet, "and then?")
