@@ -70,6 +70,15 @@ async def test_sessions_share_it(path: Path, remembering: Remembering):
     assert len(texts(path)) == 1
 
 
+async def test_a_row_says_in_how_many_sessions_its_fact_was_used(path: Path, remembering: Remembering):
+    for used in ("(a user, kept)", "(a user, kept, used 1 times)", "(a user, kept, used 2 times)"):
+        session, _ = remembering(facts=str(path))
+        if "used" not in used:
+            await session.run_command("facts", "add deploys go out on Fridays")
+        assert f"deploys go out on Fridays  {used}" in await session.run_command("facts", "find Fridays")
+        await session.close()
+
+
 async def test_without_the_option_no_file_is_made(tmp_path: Path, remembering: Remembering):
     session, _ = remembering()
     await session.run_command("facts", "add x y z")
