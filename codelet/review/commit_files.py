@@ -32,7 +32,6 @@ class CommitFiles:
         return answer.stdout if answer.exit_code == 0 or not answer.complete else None
 
     async def names(self) -> set[str]:
-        """The paths of all files."""
         if self._names is None:
             words = ("-r", "-z", "--name-only", "--full-tree", self.commit)
             answer = await self.git("ls-tree", *words, limit=_LONGEST_LIST)
@@ -42,7 +41,6 @@ class CommitFiles:
         return self._names
 
     async def git(self, command: str, *words: str, limit: int = _LARGEST_FILE) -> GitAnswer:
-        """Return git's answer, which may be a failure."""
         answer = await run_git(self.folder, command, *words, limit=limit)
         if answer is None or answer.broken_off:
             why = answer.broken_off if answer is not None else "the repository may not be read"
@@ -68,7 +66,6 @@ class ChangeSide(CommitFiles):
         self._patched: dict[str, bytes | None] = {}
 
     async def names(self) -> set[str]:
-        """The paths of all files on this side."""
         touched = {path for path, file in self.changed.items() if file is not None}
         return (await super().names() - self.changed.keys()) | touched
 

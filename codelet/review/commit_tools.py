@@ -14,7 +14,6 @@ from itertools import groupby
 from pathlib import Path
 
 from codelet.errors import ToolError
-from codelet.review import review_prompt
 from codelet.review.commit_files import ChangeSide
 from codelet.review.diff import text_of_bytes
 from codelet.safety.paths import why_unread
@@ -35,15 +34,24 @@ _TOP = ToolContext(Path("/"))
 """Paths in the answers of `grep` count from the top of the repository."""
 
 
-def tools_for(after: ChangeSide, before: ChangeSide | None, *, is_sure: bool = True) -> tuple[Tool, Tool]:
-    """The two tools. Unless `is_sure`, it is not known whether the files of `after` hold the change already."""
+def tools_for(after: ChangeSide, before: ChangeSide | None) -> tuple[Tool, Tool]:
+    """The two tools."""
 
     def side(wants_before: bool) -> ChangeSide:
         if wants_before and before is None:
-            raise ToolError(review_prompt.NO_BEFORE)
+            raise ToolError("the files before the change are not available")
         return before if wants_before and before is not None else after
 
     async def read(path: str, offset: int = 1, limit: int = 200, before: bool = False) -> ToolOutput:
+        """Read a text file as numbered lines, or list a folder, after the change.
+
+        If there are more lines, the last line gives the offset to continue with.
+
+        path: The file or folder, relative to the top of the repository. Example: src/app.py
+        offset: The first line to show, counted from 1.
+        limit: The number of lines to show, at most 400. Default: 200.
+        before: Set it to true to read the file before the change.
+        """
         lines = await _lines(side(before), path)
         first = max(offset, 1)
         last = min(len(lines), first - 1 + min(max(limit, 1), _MOST_LINES))
@@ -52,7 +60,7 @@ def tools_for(after: ChangeSide, before: ChangeSide | None, *, is_sure: bool = T
             for number, line in enumerate(lines[first - 1 : last], first)
         ]
         if first > 1 or last < len(lines):
-            rows.append(review_prompt.MORE_LINES.format(first=first, last=last, total=len(lines), next=last + 1))
+            rows.append(f"[Lines {first} to {last} of {len(lines)}. Continue with offset={last + 1}.]")
         return ToolOutput("\n".join(rows))
 
     async def grep(
@@ -64,24 +72,35 @@ def tools_for(after: ChangeSide, before: ChangeSide | None, *, is_sure: bool = T
         limit: int = 100,
         before: bool = False,
     ) -> ToolOutput:
+        """Search the files for a regular expression, after the change.
+
+        Each match is a line `path:number:text`. The path is given once for each file.
+
+        pattern: A regular expression (Perl), matched within one line.
+        path: Search only this file or folder. Examples: src, src/app.py. Default: all files.
+        glob: Search only files whose path below `path` matches. A glob without a slash matches names at any depth.
+            Example: *.{ts,tsx}
+        ignore_case: Set it to true to ignore upper and lower case.
+        around: The number of lines to show around each match.
+        limit: The number of matches to show, at most 500. Default: 100.
+        before: Set it to true to search the files before the change.
+        """
         if not pattern or len(pattern) > _LONGEST_PATTERN:
             raise _failed("the pattern is empty or too long")
         most, lines = min(max(limit, 1), _MOST_HITS), min(max(around, 0), _MOST_AROUND)
         found, why = await _found(side(before), pattern, path, glob, ignore_case, (most, lines))
         return ToolOutput(lines_found(_TOP, found, most, lines, why))
 
-    where = review_prompt.AFTER if is_sure else review_prompt.PERHAPS_AFTER
-    read.__doc__ = review_prompt.READ.format(where=where)
-    grep.__doc__ = review_prompt.GREP.format(where=where)
+    def named(arguments: Arguments) -> str:
+        return _bare(str(arguments.get("path") or ""))
+
+    def reads(arguments: Arguments) -> tuple[Touch, ...]:
+        return (Touch("read", named(arguments)),)  # the user's rules hold for a commit's files too
+
     return (
-        tool(read, title=lambda arguments: _bare(str(arguments.get("path") or "")), touches=_reads),
-        tool(grep, title=lambda a: f"{a.get('pattern')} in {_bare(str(a.get('path') or ''))}", touches=_reads),
+        tool(read, title=named, touches=reads),
+        tool(grep, title=lambda arguments: f"{arguments.get('pattern')} in {named(arguments)}", touches=reads),
     )
-
-
-def _reads(arguments: Arguments) -> tuple[Touch, ...]:
-    """Return what a call reads, by the name that a rule has for it: the user's rules hold for a commit's files too."""
-    return (Touch("read", _bare(str(arguments.get("path") or ""))),)
 
 
 def _bare(path: str) -> str:
@@ -89,24 +108,24 @@ def _bare(path: str) -> str:
 
 
 def _failed(why: str) -> ToolError:
-    return ToolError(review_prompt.GREP_FAILED.format(why=why))
+    return ToolError(f"git could not search: {why}")
 
 
 async def _lines(side: ChangeSide, path: str) -> list[str]:
     """The lines of a file, or the names in a folder. Raises ToolError."""
     name = _bare(path) if _bare(path) != "." else ""
     if name and why_unread(name):
-        raise ToolError(review_prompt.NOT_SHOWN.format(path=path))
+        raise ToolError(f"{path} is not shown: its name says that it holds secrets")
     is_outside = name.startswith("../") or name == ".." or "\0" in name
     data = None if is_outside else await side.content(name)
     if data is not None and b"\0" in data[:_BINARY_IN]:
-        raise ToolError(review_prompt.NOT_TEXT.format(path=path, size=len(data)))
+        raise ToolError(f"{path} is a binary file of {len(data)} bytes; it is not shown as text")
     if data is not None:
         return [line.removesuffix("\r") for line in text_of_bytes(data.removesuffix(b"\n")).split("\n")]
     below = [each[len(name) :].strip("/") for each in await side.names() if not name or each.startswith(f"{name}/")]
     entries = {first + "/" * bool(more) for first, _, more in (each.partition("/") for each in below)}
     if not entries:
-        raise ToolError(review_prompt.NOT_THERE.format(path=path))
+        raise ToolError(f"there is no {path} here")
     return sorted(os.fsencode(entry).decode("utf-8", "replace") for entry in entries)
 
 
@@ -119,7 +138,9 @@ async def _found(
     secrets = sorted(name for name in names if why_unread(name))
     chosen, missing = _chosen(path, glob, names - {*secrets})
     if missing:
-        return SearchResult([], left_out=len(secrets)), review_prompt.NO_PATH.format(path=missing)
+        return SearchResult(
+            [], left_out=len(secrets)
+        ), f"there is no file {missing} here, so nothing was searched; check path and glob"
     hits, is_cut = await _hits_in_commit(side, pattern, ignore_case, chosen, secrets)
     hits += await _hits_in_changed(side, pattern, ignore_case, chosen)
     hits.sort(key=lambda hit: (hit.path.split("/"), hit.line))

@@ -1,7 +1,7 @@
 """A unified diff as bytes to files, hunks and their lines: what git writes, and what `diff -u` does.
 
-Bytes may come in pieces of any size; the work is linear in them, and a hunk stays one piece of bytes. Hunks end
-where their headers say, so no line inside one counts as a header. Nothing is guessed.
+The work is linear, and a hunk stays one piece of bytes. Hunks end where their headers say, so no line inside one counts
+as a header. Nothing is guessed.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def unread_file(file: FileDiff, why: str) -> FileDiff:
     return file.replace(binary=False, hunks=(Hunk(old_start=1, new_start=1, flaw=why),))
 
 
-def parse_diff(pieces: Iterable[bytes]) -> Iterator[FileDiff]:
-    """The files of a diff, each as soon as the next one begins. Raises UsageError for bytes that are no diff."""
-    lines = _lines(pieces)
+def parse_diff(given: Iterable[bytes]) -> Iterator[FileDiff]:
+    """The files of a diff, given as its lines with their ends. Raises UsageError for bytes that are no diff."""
+    lines = (line.removesuffix(b"\n") for line in given)
     file: _OpenFile | None = None
     odd: bytes | None = None  # the first line outside of any file: mail headers and commit messages are there
     line = next(lines, None)
@@ -128,21 +128,6 @@ def parse_diff(pieces: Iterable[bytes]) -> Iterator[FileDiff]:
         yield file.closed()
     elif odd is not None:
         raise UsageError(f"there is no diff in it: it begins with {name_of_bytes(odd[:60])!r}")
-
-
-def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines without their newline; memory is that of the longest line and one piece."""
-    rest: list[bytes] = []
-    for piece in pieces:
-        first, *others = piece.split(b"\n")
-        rest.append(first)
-        if others:
-            yield b"".join(rest)
-            yield from others[:-1]
-            rest = [others[-1]]
-    last = b"".join(rest)
-    if last:
-        yield last
 
 
 def _read_hunk(header: re.Match[bytes], lines: Iterator[bytes]) -> tuple[Hunk, bytes | None]:
@@ -309,7 +294,6 @@ class HunkLine(Record, kw_only=True):
 
     @property
     def row(self) -> str:
-        """The line in a request."""
         number = "" if self.sign == "-" else str(self.number)
         return f"{number:>5} {self.sign} {self.shown}".rstrip(" ")
 

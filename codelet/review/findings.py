@@ -27,22 +27,16 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 """From the gravest down."""
 
 HunkState = Literal["reviewed", "truncated", "skipped", "failed"]
-HUNK_STATES: tuple[HunkState, ...] = get_args(HunkState)
-
 AsideKind = Literal[
     "misplaced", "malformed", "duplicate", "refuted", "unconfirmed", "below", "surplus", "ignored", "known"
 ]
 """The reasons why a finding is not reported on its lines; `sentences` has them in words."""
-
-UNSETTLED: tuple[AsideKind, ...] = ("misplaced", "malformed", "unconfirmed")
-"""Neither confirmed on its lines nor refuted: every format lists these."""
 
 
 class ReportPart(msgspec.Struct, frozen=True, kw_only=True):
     """A value of the report, and an object of the JSON report."""
 
     def replace(self, **fields: Any) -> Self:
-        """A copy with other values in these fields."""
         return msgspec.structs.replace(self, **fields)
 
 
@@ -53,18 +47,13 @@ BY_CHANGED_BASELINE = ", which this change changes"
 class Finding(ReportPart, frozen=True, kw_only=True):
     """One bug, on lines of the new side.
 
-    `rule` is a short name in lower case with hyphens, `category` a word such as security; `confidence` is 0 to 1.
     `line` to `end_line`, counted from 1, hold `quote`, verbatim without line ends; `before` and `after` are up to three
-    lines on either side, nearest to the quote as far as the hunk shows them. `unchanged` says that the change does
-    not touch these lines or those next to them. `removed` are rows that the change removes and that the finding
-    is about: it is on the row after them. `replacement` is the suggested text of the lines without a last line end;
-    there is none for lines that end with a carriage return. `verified` is None without a second look. `fingerprint`
-    stays the same when lines move; "" until it is made. `rank` orders findings of one severity by importance, if the
-    last request ranked them.
+    lines on either side as far as the hunk shows them. `unchanged`: the change does not touch these lines or those next
+    to them. `removed` are removed rows that it is about; it is on the row after them. `replacement` is the suggested
+    text without a last line end, `verified` None without a second look, `rank` its importance within a severity.
 
     `kind` and `why` say why it is not reported. If the change itself may have kept it out, `why` ends with
-    BY_NEW_COMMENT or BY_CHANGED_BASELINE. One without a place has the line 0, and as `path` a file of the change or the
-    model's own word for one.
+    BY_NEW_COMMENT or BY_CHANGED_BASELINE. Without a place the line is 0, and `path` may be the model's word for a file.
     """
 
     rule: str
@@ -89,7 +78,6 @@ class Finding(ReportPart, frozen=True, kw_only=True):
     why: str = ""
 
     def set_aside(self, kind: AsideKind, why: str) -> Finding:
-        """The finding as one that is not reported."""
         return self.replace(kind=kind, why=why)
 
     @property
@@ -99,7 +87,6 @@ class Finding(ReportPart, frozen=True, kw_only=True):
 
     @property
     def weight(self) -> int:
-        """The severity as a number: 4 is critical, 0 is info."""
         return weight(self.severity)
 
     @property
@@ -117,10 +104,9 @@ def weight(severity: Severity) -> int:
 
 
 class HunkCoverage(ReportPart, frozen=True, kw_only=True):
-    """The state of one changed hunk. A change without hunks (binary, mode, renamed only) is one entry of zeros.
+    """The state of one changed hunk, with the diff's numbers, and why if it is not reviewed.
 
-    Starts count from 1, as the diff has them. `old_path` is set if the file was renamed or copied. `why` explains
-    every state but reviewed.
+    A change without hunks (binary, mode, renamed only) is one entry of zeros.
     """
 
     path: str
@@ -136,10 +122,7 @@ class HunkCoverage(ReportPart, frozen=True, kw_only=True):
 
 
 class Gate(ReportPart, frozen=True, kw_only=True):
-    """The thresholds that decide the verdict.
-
-    With `fail_on` None no finding fails the run. `min_coverage` is in % of the hunks that are not skipped.
-    """
+    """The thresholds that decide the verdict: `min_coverage` is in % of the hunks that are not skipped."""
 
     fail_on: Severity | None = "high"
     min_severity: Severity = "info"
@@ -147,20 +130,17 @@ class Gate(ReportPart, frozen=True, kw_only=True):
     max_findings: int | None = None
     min_coverage: float = 100.0
 
-    def fails(self, finding: Finding) -> bool:
-        """Return whether a finding is at or above `fail_on`."""
-        return self.fail_on is not None and finding.weight >= weight(self.fail_on)
+    def fails(self, severity: Severity) -> bool:
+        """Return whether a severity is at or above `fail_on`; with None nothing is."""
+        return self.fail_on is not None and weight(severity) >= weight(self.fail_on)
 
 
 class Report(ReportPart, frozen=True, kw_only=True):
     """The result of a review.
 
-    `subject` describes the change; `base` and `head` are commit ids, or None.
-    `whole_base` is the base of the whole change if only what is new since `base` was reviewed, else None.
-    `usage`, `cost` (US dollars) and `model` are None if unknown; `cost` is 0.0 only without requests.
-    `summary` is a paragraph on the findings as a whole, "" without one. `fallbacks` are models that answered in
-    place of `model`. `partial` says that something ended it early, and `error` why; `lost` counts
-    chunks without an answer. `duration` is in seconds; `exit` is the status with which the command ends.
+    `whole_base` is the base of the whole change if only what is new since `base` was reviewed. `usage`, `cost` (US
+    dollars) and `model` are None if unknown. `fallbacks` are models that answered in place of `model`. `partial` says
+    that something ended it early, and `error` why; `lost` counts chunks without an answer. `duration` is in seconds.
     """
 
     version: int = REPORT_VERSION
@@ -187,13 +167,11 @@ class Report(ReportPart, frozen=True, kw_only=True):
 
     @property
     def states(self) -> dict[HunkState, int]:
-        """The number of hunks in each state."""
         counted = Counter(each.state for each in self.hunks)
-        return {state: counted[state] for state in HUNK_STATES}
+        return {state: counted[state] for state in get_args(HunkState)}
 
     @property
     def outcome(self) -> Literal["clean", "findings", "incomplete", "nothing"]:
-        """The outcome in one word; `nothing` if there was nothing to review."""
         if self.partial or self.error or self.lost or self.unreviewed:
             return "incomplete"
         if self.findings or self.unsettled:
@@ -219,12 +197,11 @@ class Report(ReportPart, frozen=True, kw_only=True):
     @property
     def unsettled(self) -> list[Finding]:
         """The findings that were neither confirmed on their lines nor refuted, the gravest first."""
-        open_ones = [each for each in self.aside if each.kind in UNSETTLED]
+        open_ones = [each for each in self.aside if each.kind in ("misplaced", "malformed", "unconfirmed")]
         return sorted(open_ones, key=lambda each: -each.weight)
 
     @property
     def set_aside(self) -> dict[AsideKind, int]:
-        """The number of findings that were set aside, by kind; all kinds are keys."""
         counted = Counter(each.kind for each in self.aside)
         return {kind: counted[kind] for kind in get_args(AsideKind)}
 
@@ -298,7 +275,7 @@ def concluded(report: Report, ended_by: int = EXIT_DONE) -> Report:
     )
     report = report.replace(findings=tuple(findings[:most]), aside=tuple(aside))
     # Nothing confirmed or refuted those at or above `fail_on` that have no place or cannot be read.
-    placeless = sum(each.kind in ("misplaced", "malformed") and gate.fails(each) for each in aside)
+    placeless = sum(each.kind in ("misplaced", "malformed") and gate.fails(each.severity) for each in aside)
     unconfirmed = report.set_aside["unconfirmed"]
     incomplete = _incomplete(report, unconfirmed, placeless)
     status = ended_by
@@ -308,7 +285,7 @@ def concluded(report: Report, ended_by: int = EXIT_DONE) -> Report:
         elif incomplete or ended_by == EXIT_INCOMPLETE:
             status = EXIT_INCOMPLETE
         else:
-            status = EXIT_FINDINGS if any(map(gate.fails, findings)) else EXIT_DONE
+            status = EXIT_FINDINGS if any(gate.fails(each.severity) for each in findings) else EXIT_DONE
     partial = ended_by != EXIT_DONE or bool(report.unreviewed or unconfirmed or placeless)
     return report.replace(exit=status, partial=partial, error=report.error or incomplete or None)
 

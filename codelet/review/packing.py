@@ -19,11 +19,12 @@ from codelet.review.diff import LONGEST_LINE, FileDiff, Hunk, HunkLine, hunk_hea
 from codelet.review.findings import HunkCoverage, HunkState
 from codelet.system.text import with_codes
 
-CHUNK_TOKENS = 24_000
-"""The largest sum of the hunks of a chunk, unless the user sets one or the window is small."""
+CHUNK_TOKENS, WHOLE_TOKENS = 24_000, 64_000
+"""The largest sum of the hunks of a chunk, and of a whole change in one: halves would each show less.
 
-WHOLE_TOKENS = 40_000
-"""The size up to which a change is one chunk unless the user sets one: halves would each show less."""
+Neither is more than a third of the window: rules, files that are looked up and the answer have to fit too.
+"""
+WINDOW = 200_000
 MOST_TOKENS = 1_500
 """The largest outline."""
 _GUTTER, _HEADING, _CHARACTERS_PER_TOKEN = 8, 80, 3
@@ -169,17 +170,23 @@ def delimited(name: str, text: str) -> str:
     return f'<{name} id="{mark}">\n{text}\n</{name} id="{mark}">'
 
 
-def planned(files: Sequence[FileDiff], *, most: int = CHUNK_TOKENS, generated: bool = False) -> ReviewPlan:
-    """The plan for a change with chunks of at most `most` tokens; with `generated` such files are reviewed, too."""
+def planned(
+    files: Sequence[FileDiff], *, window: int = WINDOW, most: int | None = None, generated: bool = False
+) -> ReviewPlan:
+    """The plan for a change, for the model's window. The user may set the largest size of a chunk, `most`.
+
+    With `generated` such files are reviewed, too.
+    """
+    whole, part = (min(size, max(1, window // 3)) for size in (WHOLE_TOKENS, CHUNK_TOKENS))
     reasons = [why_left_out(file, generated=generated) for file in files]
     sizes = [sum(map(_size, file.hunks)) for file in files]
     removed = [size if why == _REMOVED else 0 for size, why in zip(sizes, reasons, strict=True)]
     # A change that does nothing but remove is reviewed, if it fits one request.
-    if all(reasons) and sum(removed) <= WHOLE_TOKENS:
+    if all(reasons) and sum(removed) <= whole:
         reasons = [None if size else why for size, why in zip(removed, reasons, strict=True)]
     total = sum(size for size, why in zip(sizes, reasons, strict=True) if why is None)
-    if most == CHUNK_TOKENS and total <= WHOLE_TOKENS:
-        most = WHOLE_TOKENS
+    if most is None:
+        most = whole if total <= whole else part
     hunks: list[HunkCoverage] = []
     pieces: list[Piece] = []
     for file, reason, size in zip(files, reasons, sizes, strict=True):

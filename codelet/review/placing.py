@@ -1,8 +1,8 @@
 """A finding's place: the lines that its quote names, and no others.
 
-A quote is compared with the rows in the request, removed ones too: letter by letter, then without
-white space, then as a part of rows, then with one edit for each row. Where several places hold it, the line number that
-came with it decides. A quote of removed rows is placed on the row after them. A quote that is nowhere has no place.
+A quote is compared with the rows in the request, removed ones too, without white space: as whole rows, then as a part
+of rows, then with one edit for each row. Where several places hold it, the line number that came with it decides, then
+the white space. A quote of removed rows is placed on the row after them. A quote that is nowhere has no place.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ _PLAIN_QUOTES = str.maketrans("‘’“”\u00a0", "''\"\" ")
 
 
 class _Place(Record, kw_only=True):
-    """The rows of a hunk that a quote names, by their indices."""
+    """The rows of a hunk that a quote names, by their indices; `exact` if it has their white space."""
 
     file: FileDiff
     rows: Sequence[HunkLine]
     found: tuple[int, ...]
+    exact: bool = True
 
     @property
     def new(self) -> list[HunkLine]:
@@ -52,13 +53,12 @@ class _Place(Record, kw_only=True):
         return any(row.sign != " " for row in self.rows[first : last + 1]) or any(row.sign == "-" for row in beside)
 
     def names(self, line: int) -> bool:
-        """Return whether a line is one of its rows."""
         return any(self.rows[index].number == line for index in self.found)
 
-    def distance(self, line: int) -> tuple[bool, bool, bool, int]:
+    def distance(self, line: int) -> tuple[bool, bool, bool, bool, int]:
         """The sort key of places for the named line, the best one first."""
         first = self.new[0] if self.new else self.rows[self.found[0]]
-        return not self.names(line), not self.new, not self.is_touched, abs(first.number - line)
+        return not self.names(line), not self.exact, not self.new, not self.is_touched, abs(first.number - line)
 
 
 def placed(claim: Finding, files: Sequence[FileDiff]) -> Finding:
@@ -106,38 +106,32 @@ def files_named(path: str, files: Sequence[FileDiff]) -> list[FileDiff]:
 
 
 def _places(claim: Finding, hunks: Sequence[tuple[FileDiff, Hunk]]) -> list[_Place]:
-    """All places of the quote, by the first way of comparing that finds any; without a quote that of its line.
-
-    A place on the named line whose white space differs is better than a verbatim one on another line.
-    """
+    """All places of the quote, by the first way of comparing that finds any; without a quote that of its line."""
     if not claim.quote.strip():
         rows = [(file, lines_of(hunk), n) for file, hunk in hunks for n in range(len(lines_of(hunk)))]
         places = [_Place(file=file, rows=rows_of, found=(n,)) for file, rows_of, n in rows]
         return [place for place in places if place.new and place.names(claim.line)]
-    quotes = [quote.split("\n") for quote in _readings(claim.quote)]
-    elsewhere: list[_Place] = []
-    for form, is_same in _COMPARISONS:
-        if elsewhere and is_same is not str.__eq__:
-            break
-        shown = [(file, lines_of(hunk), _texts(hunk, form)) for file, hunk in hunks]
-        readings = [[None if _GAP.fullmatch(row.strip()) else form(row) for row in each] for each in quotes]
-        for wanted in [each for n, each in enumerate(readings) if each not in readings[:n]]:
+    for is_same in (str.__eq__, _is_part, _is_near):
+        found: list[_Place] = []
+        for quote in _readings(claim.quote):
+            wanted = [None if _GAP.fullmatch(row.strip()) else _squashed(row) for row in quote.split("\n")]
             places = [
-                _Place(file=file, rows=rows, found=found)
-                for file, rows, texts in shown
-                for found in _matches(wanted, rows, texts, is_same)
+                _Place(file=file, rows=rows, found=at, exact="\n".join(rows[n].shown for n in at) in quote)
+                for file, hunk in hunks
+                for rows in [lines_of(hunk)]
+                for at in _matches(wanted, rows, _texts(hunk), is_same)
             ]
             if is_same is _is_near and len(places) > 1:  # which of them is meant, only the number can say
                 places = [place for place in places if place.names(claim.line)]
-            if places and (is_same is not str.__eq__ or any(place.names(claim.line) for place in places)):
-                return places
-            elsewhere = elsewhere or places
-    return elsewhere
+            found += places
+        if found:
+            return found
+    return []
 
 
 @lru_cache(maxsize=64)
-def _texts(hunk: Hunk, form: Callable[[str], str]) -> tuple[str, ...]:
-    return tuple(form(row.shown) for row in lines_of(hunk))
+def _texts(hunk: Hunk) -> tuple[str, ...]:
+    return tuple(_squashed(row.shown) for row in lines_of(hunk))
 
 
 def _readings(quote: str) -> list[str]:
@@ -209,14 +203,6 @@ def _is_near(quote: str, row: str) -> bool:
     start = next((n for n in range(least) if quote[n] != row[n]), least)
     rests = (quote[start + 1 :], row[start + 1 :]), (quote[start + 1 :], row[start:]), (quote[start:], row[start + 1 :])
     return any(one == other for one, other in rests)
-
-
-_COMPARISONS: tuple[tuple[Callable[[str], str], _Same], ...] = (
-    (lambda text: text.rstrip("\r"), str.__eq__),
-    (_squashed, str.__eq__),
-    (_squashed, _is_part),
-    (_squashed, _is_near),
-)
 
 
 def _on_lines(claim: Finding, place: _Place) -> Finding:

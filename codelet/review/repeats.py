@@ -211,7 +211,6 @@ class Baseline:
         return Baseline(sorted([*kept, *fresh], key=lambda entry: (entry.path, entry.rule, entry.fingerprint)))
 
     def text(self) -> str:
-        """The file."""
         file = _BaselineFile(_VERSION, "codelet review", list(self.entries))
         return json.dumps(msgspec.to_builtins(file), indent=1) + "\n"
 

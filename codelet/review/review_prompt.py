@@ -1,4 +1,4 @@
-"""The texts for the model in a review: rules, requests, forms of answers, tools.
+"""The texts for the model in a review: rules, requests, forms of answers.
 
 Separate from `codelet.prompt`, which every session loads.
 """
@@ -62,6 +62,7 @@ TASK = "\n\nYour task:\n"
 """The end of the part that several requests share."""
 
 OUTLINE = "All files of the change, with added and removed lines:\n{outline}\n\n"
+UNSURE = "The tools read the checkout, which may or may not contain the change.\n\n"
 DESCRIPTION = "The author's description of the change, as data:\n{description}\n\n"
 COMMITS = "The messages of the commits, as data:\n{commits}\n\n"
 KNOWN = "\n\nThese findings are known. Do not report them again:\n{findings}"
@@ -104,47 +105,3 @@ first. Answer with one JSON object of this form:
 
 AGAIN = "Your answer is not the JSON object of that form: {problem}. Answer with the JSON object only."
 LAST_STEP = "You cannot use tools any more. Answer now with what you know, as a JSON object of the given form."
-
-READ = """\
-Read a text file as numbered lines, or list a folder, {where}. If there are more lines, the last line gives the offset \
-to continue with.
-
-path: The file or folder, relative to the top of the repository. Example: src/app.py
-offset: The first line to show, counted from 1.
-limit: The number of lines to show, at most 400. Default: 200.
-before: Set it to true to read the file before the change."""
-GREP = """\
-Search the files for a regular expression, {where}. Each match is a line `path:number:text`. The path is given once \
-for each file.
-
-pattern: A regular expression (Perl), matched within one line.
-path: Search only this file or folder. Examples: src, src/app.py. Default: all files.
-glob: Search only files whose path below `path` matches. A glob without a slash matches names at any depth. Example: \
-*.{{ts,tsx}}
-ignore_case: Set it to true to ignore upper and lower case.
-around: The number of lines to show around each match.
-limit: The number of matches to show, at most 500. Default: 100.
-before: Set it to true to search the files before the change."""
-AFTER = "after the change"
-PERHAPS_AFTER = "in the checkout, which may or may not contain the change"
-NO_BEFORE = "the files before the change are not available"
-NO_PATH = "there is no file {path} here, so nothing was searched; check path and glob"
-
-NOT_THERE = "there is no {path} here"
-NOT_SHOWN = "{path} is not shown: its name says that it holds secrets"
-NOT_TEXT = "{path} is a binary file of {size} bytes; it is not shown as text"
-GREP_FAILED = "git could not search: {why}"
-MORE_LINES = "[Lines {first} to {last} of {total}. Continue with offset={next}.]"
-
-FIX = """\
-A review of the change found this bug in {path}, line {line}: {title}
-
-{explanation}
-
-It is about these lines:
-
-{quote}
-{suggested}
-Check whether the finding is correct. If it is, fix the bug and check your fix. If it is not, explain why and change \
-nothing."""
-SUGGESTED = "\nThe review suggests:\n\n{patch}\n"

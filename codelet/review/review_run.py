@@ -29,7 +29,7 @@ from codelet.usage import Usage
 _LONGEST_MESSAGES, _LONGEST_DESCRIPTION, _LONGEST_KNOWN = 2_000, 4_000, 4_000
 _LONGEST_WHY, _LONGEST_SUMMARY = 400, 1_200
 _MOST_AT_ONCE = 40
-"""Findings that one request confirms."""
+"""Findings that one request confirms, unless `max_findings` asks for fewer."""
 _NOT_REVIEWED = "the review ended before this was reviewed"
 _NOT_CONFIRMED = "the review ended before this was confirmed"
 _TASK = texts.ASK.format(categories="|".join(CATEGORIES), rules=", ".join(RULES))
@@ -90,6 +90,7 @@ class ReviewRun:
         self._summary = ""
         self._head = (
             texts.OUTLINE.format(outline=delimited("outline", outline_of(change.files)))
+            + texts.UNSURE * (not change.is_sure)
             + _data(texts.DESCRIPTION, "description", change.description, _LONGEST_DESCRIPTION)
             + _data(texts.COMMITS, "commits", change.messages, _LONGEST_MESSAGES)
         )
@@ -212,10 +213,16 @@ class ReviewRun:
         kept, known_ones = self._options.repeats.sifted(self._passing(kept))
         self._aside += [*twins, *known_ones]
         waiting = self._open_findings[chunk.number] = sorted(kept, key=order)
-        while waiting and self._options.verify:
-            await self._confirm(reviewer, waiting[:_MOST_AT_ONCE], shown)
-            del waiting[:_MOST_AT_ONCE]
-        self._settled += self._open_findings.pop(chunk.number)
+        if self._options.verify:
+            most, before = self._options.gate.max_findings or len(waiting), len(self._settled)
+            while waiting and len(self._settled) - before < most:
+                some = waiting[: min(_MOST_AT_ONCE, 2 * most)]
+                await self._confirm(reviewer, some, shown)
+                del waiting[: len(some)]
+            self._aside += [each.set_aside("surplus", f"over the {most} findings asked for") for each in waiting]
+        else:
+            self._settled += waiting
+        del self._open_findings[chunk.number]
         return True
 
     def _passing(self, findings: Sequence[Finding]) -> list[Finding]:

@@ -11,6 +11,7 @@ import os
 import posixpath
 import stat
 from collections.abc import Iterable
+from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
@@ -40,7 +41,6 @@ _DIFF = (
 )
 _LARGEST, _LARGEST_NEW, _MOST_NAMES = 1 << 30, 1 << 20, 16 << 20
 _PATIENCE = 600.0
-_PIECE = 1 << 20
 _MESSAGES = ("-n", "20", "--no-decorate", "--no-color", "--format=%s%n%n%b")
 _RULES = "REVIEW.md"
 _INSTRUCTIONS = ("CLAUDE.md", "AGENTS.md")
@@ -86,15 +86,15 @@ class ReviewedChange(Record, kw_only=True):
         """The tools that read both sides; none without a repository."""
         from codelet.review.commit_tools import tools_for
 
-        return () if self.after is None else tools_for(self.after, self.before, is_sure=self.is_sure)
+        return () if self.after is None else tools_for(self.after, self.before)
 
 
-async def change_from_diff(pieces: Iterable[bytes], folder: Path, name: str, base: str | None = None) -> ReviewedChange:
-    """The change in a diff that comes in pieces. Rules are read at `base`, a commit's name, and nowhere without one.
+async def change_from_diff(lines: Iterable[bytes], folder: Path, name: str, base: str | None = None) -> ReviewedChange:
+    """The change in the lines of a diff. Rules are read at `base`, a commit's name, and nowhere without one.
 
     Raises UsageError for what is no diff, for an empty one, and for a name without a commit.
     """
-    files = tuple(parse_diff(pieces))
+    files = tuple(parse_diff(lines))
     head = await _head(folder)
     if not files:
         raise UsageError(f"the diff {name} is empty: what made it has failed, or there is no change")
@@ -202,8 +202,7 @@ async def _files(folder: Path, paths: tuple[str, ...], *what: str) -> tuple[File
     if answer.exit_code != 0 or not answer.complete:
         why = answer.broken_off or (answer.stderr.splitlines()[-1] if answer.stderr else "it is larger than 1 GiB")
         raise UsageError(f"git made no diff: {why}")
-    data = memoryview(answer.stdout)
-    return tuple(parse_diff(bytes(data[start : start + _PIECE]) for start in range(0, len(data), _PIECE)))
+    return tuple(parse_diff(BytesIO(answer.stdout)))
 
 
 async def _with_known_folders(folder: Path, files: tuple[FileDiff, ...], base: str | None) -> tuple[FileDiff, ...]:

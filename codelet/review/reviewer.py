@@ -102,7 +102,6 @@ class Reviewer:
             raise Unanswered(str(error)) from None
 
     async def close(self) -> None:
-        """End the session."""
         await self._session.close()
 
     def _before_step(self) -> Sequence[str]:

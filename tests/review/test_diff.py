@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -32,9 +33,8 @@ def diff_of(folder: Path, *words: str) -> bytes:
     return subprocess.run(["git", "diff", "--no-color", *words], cwd=folder, check=True, capture_output=True).stdout
 
 
-def parsed(data: bytes, size: int = 7) -> list[FileDiff]:
-    """The files, read in small pieces so that every border falls somewhere."""
-    return list(parse_diff(data[start : start + size] for start in range(0, len(data), size)))
+def parsed(data: bytes) -> list[FileDiff]:
+    return list(parse_diff(BytesIO(data)))
 
 
 def new_side(file: FileDiff) -> bytes:
@@ -161,22 +161,22 @@ HEADERS = (
 @pytest.mark.parametrize("names", ["--- a/e.py\n+++ b/e.py\n", "diff --git a/e.py b/e.py\n--- a/e.py\n+++ b/e.py\n"])
 def test_lines_below_a_header_that_is_none_are_told(names: str, header: str) -> None:
     """`git apply` takes the first of them: what it puts into the file must not pass for a file without a change."""
-    [file] = parse_diff([f"{names}{header}\n+evil()\n".encode()])
+    [file] = parsed(f"{names}{header}\n+evil()\n".encode())
     [hunk] = file.hunks
     assert "without a header" in hunk.flaw
 
 
 def test_a_hunk_below_no_names_is_told() -> None:
-    [file] = parse_diff([b"diff --git a/e.py b/e.py\n@@ -1,0 +1,1 @@\n+evil()\n"])
+    [file] = parsed(b"diff --git a/e.py b/e.py\n@@ -1,0 +1,1 @@\n+evil()\n")
     assert [bool(hunk.flaw) for hunk in file.hunks] == [True]
 
 
 @pytest.mark.parametrize("claim", ["index 1111111..2222222 160000", "new file mode 160000\nindex 0000000..2222222"])
 def test_only_what_git_says_of_a_submodule_is_one(claim: str) -> None:
     head = f"diff --git a/e.py b/e.py\n{claim}\n--- a/e.py\n+++ b/e.py\n@@ -0,0 +1,1 @@\n"
-    [file] = parse_diff([f"{head}+evil()\n".encode()])
+    [file] = parsed(f"{head}+evil()\n".encode())
     assert not file.submodule and file.hunks
-    [file] = parse_diff([f"{head}+Subproject commit {'1' * 40}\n".encode()])
+    [file] = parsed(f"{head}+Subproject commit {'1' * 40}\n".encode())
     assert file.submodule
 
 

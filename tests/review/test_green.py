@@ -8,7 +8,6 @@ import pytest
 
 from codelet.review.formats import FORMATS
 from codelet.review.formats.sentences import NOTHING
-from codelet.review.review_prompt import NOT_THERE
 from tests.support import repo
 from tests.support.reviews import asked, finding, found, model, report, review, shown_paths
 from tests.support.script import Call, Reply
@@ -152,7 +151,7 @@ def test_the_tools_read_both_sides(tmp_path: Path, how: str) -> None:
     assert "def old" in old and "a + 1" not in old
     assert "a.py:1:def new(a):" in found_new and "n.py:1:def added" in found_new and "def old(" not in found_new
     assert "a.py:1:def old(a):" in found_old and "same.py:1:def old_too" in found_old and "added" not in found_old
-    assert NOT_THERE.format(path="n.py") in missing
+    assert "there is no n.py here" in missing
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def claim(quote: str, line: int, path: str = "app.py", replacement: str | None =
 
 
 def change(data: bytes = DIFF) -> list[FileDiff]:
-    return list(parse_diff([data]))
+    return list(parse_diff(BytesIO(data)))
 
 
 @pytest.mark.parametrize(

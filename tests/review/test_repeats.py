@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ AFTER = BEFORE.replace("    return order\n", "    eval(order)\n    return order\
 def sides_of(folder: Path, base: str, head: str = "HEAD") -> NewSides:
     command = ["git", "-c", "core.quotePath=true", "diff", "-M", base, head]
     raw = subprocess.run(command, cwd=folder, capture_output=True, check=True).stdout
-    return NewSides(parse_diff([raw]))
+    return NewSides(parse_diff(BytesIO(raw)))
 
 
 def planted(sides: NewSides, path: str, quote: str, number: int = 0, rule: str = "code-injection") -> Finding:

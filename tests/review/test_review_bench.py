@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
-from scripts.bench import review_sent
 from scripts.bench.review import CLEAN, Case, read_cases
+from scripts.bench.review_checks import Fact, look, missing_facts, sent_cases
 from tests.support.program import CODELET, ROOT, run
 from tests.support.reviewing import asked, is_confirmation, rows_of
 from tests.support.script import Reply, Tokens
@@ -17,7 +16,7 @@ from tests.support.server import ModelServer, Recorded
 
 
 def test_there_are_enough_cases_of_every_sort() -> None:
-    cases = read_cases()
+    cases = list(read_cases())
     assert len(cases) >= 60 and len({case.name for case in cases}) == len(cases)
     languages = Counter(case.language for case in cases)
     assert len(languages) == 6 and min(languages.values()) >= 10
@@ -59,7 +58,7 @@ def scripted(cases: list[Case]) -> Callable[[Recorded], Reply]:
 
 
 def test_the_figures_of_a_scripted_model(tmp_path: Path) -> None:
-    cases = read_cases()
+    cases = list(read_cases())
     out = tmp_path / "figures.json"
     with ModelServer(scripted(cases)) as server:
         environment = {"CODELET_API_BASE": server.openai, "OPENAI_API_KEY": "key"}
@@ -86,7 +85,8 @@ def test_the_figures_of_a_scripted_model(tmp_path: Path) -> None:
 
 def test_a_fact_that_is_not_sent_is_missed(tmp_path: Path) -> None:
     """The checker without a model: a case that suffices, and one with a missing fact."""
-    case = next(each for each in review_sent.other_files() if each.name == "deleted module")
-    assert review_sent.missing_facts(case, tmp_path / "a") == []
-    wrong = replace(case, facts=(*case.facts, review_sent.Fact("no such row"), review_sent.look("none", "def ok")))
-    assert review_sent.missing_facts(wrong, tmp_path / "b") == ["no such row", "none"]
+    assert len(sent_cases()) >= 30
+    case = next(each for each in sent_cases() if each.name == "deleted module")
+    assert missing_facts(case, tmp_path / "a") == []
+    wrong = case._replace(facts=(*case.facts, Fact("no such row"), look("none", "def ok")))
+    assert missing_facts(wrong, tmp_path / "b") == ["no such row", "none"]

@@ -34,7 +34,7 @@ def add_review_arguments(review: argparse.ArgumentParser) -> None:
         "--chunk-tokens",
         type=positive,
         metavar="N",
-        help="tokens of the diff in one request (24000, less for a small window)",
+        help="tokens of the diff in one request (64000 for a whole change, else 24000; less for a small window)",
     )
     how.add_argument("--no-verify", action="store_true", help="skip the second request, which checks the findings")
     how.add_argument("--dry-run", action="store_true", help="only list the hunks and the requests, with tokens")

@@ -7,14 +7,21 @@ import asyncio
 import gc
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import aclosing
+from io import BytesIO
 from pathlib import Path
 
 from codelet.context.tokens import estimate_text
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, CodeletError, UsageError
 from codelet.frontends.commands.review_arguments import description_of, gate_of
-from codelet.frontends.commands.review_outputs import print_report, save_baseline, write_reports
+from codelet.frontends.commands.review_outputs import (
+    ReportFile,
+    check_target,
+    output_named,
+    print_report,
+    save_baseline,
+    write_reports,
+)
 from codelet.frontends.review_words import wanted_of
 from codelet.frontends.streams import Stopper, say, stdin_pieces
 from codelet.frontends.terminal.show.numbers import plural
@@ -23,9 +30,9 @@ from codelet.loop.meter import Limits
 from codelet.opening import session_from
 from codelet.providers.facts import DEFAULT_WINDOW, model_facts
 from codelet.review.findings import Report
-from codelet.review.formats import FORMATS, ReportFile, output_named
+from codelet.review.formats import FORMATS
 from codelet.review.formats.sentences import hunk_place
-from codelet.review.packing import CHUNK_TOKENS, ReviewPlan, planned
+from codelet.review.packing import ReviewPlan, planned
 from codelet.review.repeats import Repeats
 from codelet.review.review_prompt import ASK, TASK
 from codelet.review.review_run import ReviewOptions, ReviewRun
@@ -35,7 +42,6 @@ from codelet.settings import SETTINGS, Settings, current_folder
 from codelet.system.text import one_line
 from codelet.tools.tool import Tool
 
-_PIECE = 1 << 16
 _NOTHING_TO_KEEP = (
     "audit",
     "log",
@@ -104,13 +110,17 @@ class _Review:
         honour_variables(folder)
         change = (await self._change(folder)).replace(description=description_of(self._options))
         options = self._options
-        plan = planned(change.files, most=options.chunk_tokens or self._chunk_tokens(), generated=options.generated)
+        named = self._settings.model
+        window = self._settings.window or (model_facts(named).window if named else DEFAULT_WINDOW)
+        plan = planned(change.files, window=window, most=options.chunk_tokens, generated=options.generated)
         rules = Path(options.rules) if options.rules is not None else None
         self._system = system_prompt(change.rules, rules)
         self._tools = change.tools()
         if options.dry_run:
             return self._dry_run(change, plan)
         baseline = Path(options.baseline) if options.baseline is not None else None
+        if options.update_baseline and baseline is not None:
+            check_target(baseline, f"--baseline {baseline}")
         repeats = Repeats(files=change.files, baseline=baseline, update=options.update_baseline)
         review = ReviewRun(
             change,
@@ -131,14 +141,6 @@ class _Review:
         status = write_reports(self._outputs, report)
         return save_baseline(repeats, report, status)
 
-    def _chunk_tokens(self) -> int:
-        """Return what a chunk may hold: a third of a small window; rules, files looked up and the answer have to fit,
-        too.
-        """
-        named = self._settings.model
-        window = self._settings.window or (model_facts(named).window if named else DEFAULT_WINDOW)
-        return min(CHUNK_TOKENS, max(1, window // 3))
-
     async def _change(self, folder: Path) -> ReviewedChange:
         wanted = await wanted_of(self._options)
         if wanted.kind != "diff":
@@ -147,9 +149,11 @@ class _Review:
         if name == "-":
             if sys.stdin is None or sys.stdin.isatty():
                 raise UsageError("--diff -: there is no diff on stdin; pipe one in: git diff | codelet review --diff -")
-            return await change_from_diff(stdin_pieces(self._settings.timeout), folder, "on stdin", wanted.base)
+            diff = BytesIO(b"".join(stdin_pieces(self._settings.timeout)))
+            return await change_from_diff(diff, folder, "on stdin", wanted.base)
         try:
-            return await change_from_diff(_pieces(Path(name)), folder, f"in {name}", wanted.base)
+            with Path(name).open("rb") as file:
+                return await change_from_diff(file, folder, f"in {name}", wanted.base)
         except OSError as error:
             raise UsageError(f"--diff {name}: {error.strerror or error}") from None
 
@@ -219,9 +223,3 @@ class _Review:
         lines.append(f"{plural(len(plan.chunks), 'request')}, about {tokens:,} tokens in")
         print_report("\n".join([*lines, ""]), "text")
         return EXIT_DONE
-
-
-def _pieces(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            yield piece

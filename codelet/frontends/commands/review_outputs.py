@@ -1,4 +1,4 @@
-"""Writes the reports of a review: each file whole or not at all, stdout for the one that goes there.
+"""Writes the reports of a review where `--output FORMAT=FILE` says: each file whole or not at all, or stdout.
 
 On a terminal the text is wrapped to its width, with the severities and the changes in colour.
 """
@@ -11,11 +11,14 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelet.errors import EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_PROVIDER, CodeletError
+from codelet.errors import EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_PROVIDER, CodeletError, UsageError
 from codelet.frontends.streams import say
-from codelet.review.formats import ReportFile, replace_file, written
+from codelet.record import Record
+from codelet.review.formats import FORMATS, written
+from codelet.system.git.hardening import find_repository
 
 if TYPE_CHECKING:
     from codelet.review.findings import Report
@@ -27,6 +30,41 @@ _CODE = ("    | ", "      ")
 _BOLD, _ADDED, _REMOVED, _FAILED = "1", "32", "31", "31"
 
 
+class ReportFile(Record):
+    """A format and where it goes; None is stdout."""
+
+    format: str
+    path: Path | None
+
+
+def output_named(text: str) -> ReportFile:
+    """The file that `--output` names: `FORMAT=FILE`, or `FORMAT` or `FORMAT=-` for stdout. Raises UsageError."""
+    name, named, file = text.partition("=")
+    if name not in FORMATS:
+        raise UsageError(f"--output {text}: there is no format {name!r}, only {', '.join(FORMATS)}")
+    if named and not file.strip():
+        raise UsageError(f"--output {text}: the file's name is empty; {name}=- is stdout")
+    if file in ("", "-"):
+        return ReportFile(name, None)
+    path = Path(file)
+    check_target(path, f"--output {text}")
+    return ReportFile(name, path)
+
+
+def check_target(path: Path, option: str) -> None:
+    """Raise UsageError for what cannot be written, or would be written through a link of the repository."""
+    if path.is_dir():
+        raise UsageError(f"{option}: {path} is a folder; name a file in it")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{option}: there is no folder {path.parent}; create it first")
+    here = os.path.realpath(os.getcwd())
+    repository = find_repository(here)
+    top = Path(here if repository is None else repository.folder)
+    for folder in reversed(path.absolute().parents):
+        if folder.is_symlink() and folder.parent.resolve().is_relative_to(top):
+            raise UsageError(f"{option}: {folder} is a link; name the folder that it leads to")
+
+
 def write_reports(outputs: Sequence[ReportFile], report: Report) -> int:
     """Write all reports; the exit status, which is 5 if one could not be written and all else succeeded."""
     status = report.exit
@@ -36,7 +74,7 @@ def write_reports(outputs: Sequence[ReportFile], report: Report) -> int:
             if output.path is None:
                 print_report(text, output.format)
             else:
-                replace_file(output.path, text)
+                _replace_file(output.path, text)
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (OSError, CodeletError) as error:
@@ -45,13 +83,33 @@ def write_reports(outputs: Sequence[ReportFile], report: Report) -> int:
     return status
 
 
+def _replace_file(path: Path, text: str) -> None:
+    """Make `text` the content of the file, whole or not at all; a pipe or a device (`/dev/stdout`) is written to.
+
+    Raises ExportError, which names the file, and OSError.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as stream:
+            stream.write(text.encode("utf-8"))
+        return
+    from codelet.export.stores.file import FileStore
+
+    store = FileStore(path.parent)
+    expected = store.revision(path.name)
+    lease = store.lock(path.name)
+    try:
+        store.save(path.name, [text.encode("utf-8")], lease=lease, expected=expected)
+    finally:
+        lease.release()
+
+
 def save_baseline(repeats: Repeats, report: Report, status: int) -> int:
     """Write the baseline if requested; return the exit status. A review without any answer does not change it."""
     text = repeats.updated(report)
     if text is None or repeats.target is None or report.exit == EXIT_PROVIDER:
         return status
     try:
-        replace_file(repeats.target, text)
+        _replace_file(repeats.target, text)
     except CodeletError as error:
         say(f"codelet: the baseline could not be written: {error}")
         return unwritten(status)

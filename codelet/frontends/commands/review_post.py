@@ -7,7 +7,6 @@ import json
 import os
 import re
 import time
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,15 +14,10 @@ from codelet.errors import EXIT_DONE, UsageError
 from codelet.frontends.streams import say
 from codelet.review.findings import Report, read_report
 from codelet.review.posting.comments import reviewed_range
-from codelet.review.posting.forges import CommentPlace, GitHubRequest, GitLabRequest, PostedRequest, Posting
+from codelet.review.posting.forges import GitHubRequest, GitLabRequest, PostedRequest, Posting
 from codelet.review.posting.service_api import ServiceApi, ServiceRefusal, patiently
 
 _SECONDS = 600.0
-_NAMES: dict[CommentPlace, str] = {
-    "lines": "on its lines",
-    "file": "on its file",
-    "thread": "in a thread without a place",
-}
 
 
 def run_post(options: argparse.Namespace, timeout: float | None) -> int:
@@ -51,12 +45,8 @@ def run_post(options: argparse.Namespace, timeout: float | None) -> int:
 
 
 def _say_done(posting: Posting, service: str) -> None:
-    places = Counter(posting.places.values())
-    parts = [f"{sum(places.values()) - places['nowhere']} new"]
-    parts += [f"{places[place]} {words}" for place, words in _NAMES.items() if places[place]]
-    parts.append(f"{len(posting.present or ())} there before")
-    parts.append(f"{len(posting.resolved)} resolved, {len(posting.reopened)} reopened")
-    print(f"{service}: {', '.join(parts)}")
+    comments = f"{sum(posting.placed.values())} new, {len(posting.present or ())} there before"
+    print(f"{service}: {comments}, {len(posting.resolved)} resolved, {len(posting.reopened)} reopened")
     if posting.in_summary:
         say(f"codelet: {posting.in_summary} of the findings are in the summary only, without a comment")
     if posting.refused:

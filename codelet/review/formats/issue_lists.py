@@ -11,7 +11,7 @@ import re
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from codelet.review.findings import Report, Severity, weight
+from codelet.review.findings import Report, Severity
 from codelet.review.formats import sentences
 from codelet.review.formats.sentences import notices
 from codelet.system.text import with_codes
@@ -109,7 +109,7 @@ def junit(report: Report) -> str:
             tag = "skipped" if hunk.state == "skipped" else ""
             cases.append(_case(f"{sentences.hunk_place(hunk)} {hunk.state}", hunk.path, tag, hunk.why, hunk.state))
     for each in notices(report):
-        is_grave = report.gate.fail_on is not None and weight(each.severity) >= weight(report.gate.fail_on)
+        is_grave = report.gate.fails(each.severity)
         tag = {"finding": "failure" if is_grave else "system-out", "nothing": "skipped"}.get(each.kind, "")
         if not tag:  # an error if it makes the review incomplete
             tag = "error" if is_grave or each.kind in ("unconfirmed", "unreviewed", "run") else "system-out"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 from codelet.errors import ProviderError
@@ -19,10 +19,8 @@ from codelet.review.posting.comments import finding_comment, finding_of, finding
 from codelet.review.posting.service_api import ServiceApi, ServiceRefusal
 from codelet.system.text import one_line
 
-CommentPlace = Literal["lines", "file", "thread", "nowhere"]
-"""The place of a comment on a finding: on its lines, on its file, in a thread without a place, or not anywhere."""
-_Attempts = dict[CommentPlace, tuple[str, dict[str, Any]]]
-"""The places to try for a comment, the best first, each with the path and the body of its request."""
+_Attempts = list[tuple[str, dict[str, Any]]]
+"""The requests that would place a comment, the one on the finding's lines first, each with its path and body."""
 
 _REFUSED_PLACE = (400, 422)
 """The answers of GitLab and GitHub for a line that they do not show as part of the change."""
@@ -83,25 +81,21 @@ class PostedRequest(ABC):
 
     @abstractmethod
     def attempts(self, key: str, finding: Finding) -> _Attempts:
-        """The requests that comment on a finding, the one on its lines first."""
+        """The requests that comment on a finding, one of which is to be made."""
 
     @abstractmethod
     def resolve(self, thread: str, *, resolved: bool) -> None:
         """Mark a thread as resolved, or as not resolved."""
 
     def read(self) -> None:
-        """Read the head commit, our threads and our summary."""
         own = list(self.own_comments())
         self.threads = [each for each in own if each.key]
         self.summary = next((each for each in own if is_summary(each.text)), None)
 
-    def comment(self, findings: Mapping[str, Finding], places: dict[str, CommentPlace], *, exact: bool) -> None:
-        """Comment on findings by key, and add their places. `exact` says that their lines are those of the head."""
+    def comment(self, findings: Mapping[str, Finding], placed: dict[str, bool], *, exact: bool) -> None:
+        """Comment on findings by key; add whether they have a place. `exact`: their lines are those of the head."""
         for key, finding in findings.items():
-            attempts = self.attempts(key, finding)
-            if not exact:
-                del attempts["lines"]
-            places[key] = next((place for place, each in attempts.items() if self.is_taken(*each)), "nowhere")
+            placed[key] = any(self.is_taken(*each) for each in self.attempts(key, finding)[not exact :])
 
     def summarise(self, text: str) -> None:
         """Post the comment on the whole review, or replace the earlier one."""
@@ -135,7 +129,6 @@ class GitHubRequest(PostedRequest):
         self._login: str | None = None
 
     def own_comments(self) -> Iterator[Thread]:
-        """Yield our first comments of threads, and our other ones."""
         for node in self._pages(_THREADS):
             first = (node["comments"]["nodes"] or [{}])[0]
             if first.get("viewerDidAuthor"):
@@ -146,20 +139,19 @@ class GitHubRequest(PostedRequest):
             if node.get("viewerDidAuthor"):
                 yield Thread(str(node["databaseId"]), node.get("body") or "")
 
-    def comment(self, findings: Mapping[str, Finding], places: dict[str, CommentPlace], *, exact: bool) -> None:
+    def comment(self, findings: Mapping[str, Finding], placed: dict[str, bool], *, exact: bool) -> None:
         """Comment on the findings: in one review on their lines if GitHub takes all of them, else one by one."""
         lines = [self._on_lines(key, finding) for key, finding in findings.items()]
         if exact and self.is_taken("/reviews", {"commit_id": self.head, "event": "COMMENT", "comments": lines}):
-            places |= dict.fromkeys(findings, "lines")
+            placed |= dict.fromkeys(findings, True)
         else:
-            super().comment(findings, places, exact=exact)
+            super().comment(findings, placed, exact=exact)
 
     def attempts(self, key: str, finding: Finding) -> _Attempts:
-        """The requests that comment on a finding: on its lines, or on its file."""
         body = finding_comment(key, finding, on_lines=False)
         file = {"path": finding.path, "subject_type": "file", "body": body, "commit_id": self.head}
         lines = {**self._on_lines(key, finding), "commit_id": self.head}
-        return {"lines": ("/comments", lines), "file": ("/comments", file)}
+        return [("/comments", lines), ("/comments", file)]
 
     def _on_lines(self, key: str, finding: Finding) -> dict[str, Any]:
         lines: dict[str, Any] = {"path": finding.path, "line": finding.end_line, "side": "RIGHT"}
@@ -168,7 +160,6 @@ class GitHubRequest(PostedRequest):
         return {**lines, "body": finding_comment(key, finding, on_lines=True)}
 
     def resolve(self, thread: str, *, resolved: bool) -> None:
-        """Mark a thread as resolved, or as not resolved."""
         self._query(_RESOLVE % ("resolveReviewThread" if resolved else "unresolveReviewThread"), {"id": thread})
 
     def _pages(self, query: str) -> Iterator[dict[str, Any]]:
@@ -229,30 +220,26 @@ class GitLabRequest(PostedRequest):
         on_lines = finding_comment(key, finding, on_lines=True, suggestion=suggestion)
         lines = {"body": on_lines, "position": {**file, "position_type": "text", "new_line": finding.end_line}}
         elsewhere = {"body": finding_comment(key, finding, on_lines=False)}
-        return {
-            "lines": ("/discussions", lines),
-            "file": ("/discussions", {**elsewhere, "position": {**file, "position_type": "file"}}),
-            "thread": ("/discussions", elsewhere),
-        }
+        on_file = {**elsewhere, "position": {**file, "position_type": "file"}}
+        return [("/discussions", each) for each in (lines, on_file, elsewhere)]
 
     def resolve(self, thread: str, *, resolved: bool) -> None:
-        """Mark a thread as resolved, or as not resolved."""
         self.api.call("PUT", f"{self.address}/discussions/{thread}?resolved={str(resolved).lower()}")
 
 
 class Posting:
     """One run over a request. After `run` its attributes say what it did.
 
-    `places` are those of its comments, by key; `present` are the keys that had one before; `in_summary` counts those
-    without one, which the summary has in full. `resolved` and `reopened` are ids of threads, and `refused` is why not
-    all of these could be changed. `newest` is true if the report is of the newest commit of the request.
+    `placed` says of each finding, by key, whether it got a comment; `present` are those that had one before;
+    `in_summary` counts those without one, which the summary has in full. `resolved` and `reopened` are ids of threads,
+    and `refused` is why not all of these could be changed. `newest`: the report is of the newest commit of the request.
     """
 
     def __init__(self, request: PostedRequest, report: Report) -> None:
         self._request = request
         self._report = report
         self._wanted = findings_by_key(report.findings)
-        self.places: dict[str, CommentPlace] = {}
+        self.placed: dict[str, bool] = {}
         self.present: set[str] | None = None
         self.in_summary = 0
         self.resolved: set[str] = set()
@@ -269,9 +256,9 @@ class Posting:
             self.present = self._wanted.keys() & known
         self.newest = report.head is None or report.head == request.head
         missing = {key: finding for key, finding in self._wanted.items() if key not in known}
-        new = [(key, finding) for key, finding in missing.items() if key not in self.places][:_MOST_COMMENTS]
+        new = [(key, finding) for key, finding in missing.items() if key not in self.placed][:_MOST_COMMENTS]
         for start in range(0, len(new), _AT_ONCE):
-            request.comment(dict(new[start : start + _AT_ONCE]), self.places, exact=self.newest)
+            request.comment(dict(new[start : start + _AT_ONCE]), self.placed, exact=self.newest)
         try:
             for thread in self._gone():
                 request.resolve(thread.id, resolved=True)
@@ -282,7 +269,7 @@ class Posting:
                     self.reopened.add(thread.id)
         except ServiceRefusal as refusal:  # a token may be allowed to comment and not to resolve
             self.refused = str(refusal)
-        unplaced = {key for key in missing if self.places.get(key, "nowhere") == "nowhere"}
+        unplaced = {key for key in missing if not self.placed.get(key)}
         self.in_summary = len(unplaced)
         before = "" if request.summary is None else request.summary.text
         text = summary_comment(report, unplaced, before, newest=self.newest)

@@ -66,17 +66,15 @@ async def _run(repl: ReplControls, argument: str) -> None:
 
 def _fix(finding: Finding) -> str:
     """The prompt to fix a finding."""
-    from codelet.review.review_prompt import FIX, SUGGESTED
-
-    suggested = SUGGESTED.format(patch=with_codes(finding.suggestion)) if finding.suggestion else ""
-    return FIX.format(
-        path=with_codes(finding.path),
-        line=finding.line,
-        title=with_codes(finding.title),
-        explanation=with_codes(finding.explanation),
-        quote=with_codes(finding.quote),
-        suggested=suggested,
+    parts = (
+        f"A review of the change found this bug in {finding.path}, line {finding.line}: {finding.title}",
+        finding.explanation,
+        f"It is about these lines:\n\n{finding.quote}",
+        f"The review suggests:\n\n{finding.suggestion}" if finding.suggestion else "",
+        "Check whether the finding is correct. If it is, fix the bug and check your fix. If it is not, explain why and "
+        "change nothing.",
     )
+    return with_codes("\n\n".join(filter(None, parts)))
 
 
 class _ReviewInRepl:
@@ -100,7 +98,7 @@ class _ReviewInRepl:
         opened = ReviewSessions(session, change, self._provider)
         run = ReviewRun(
             change,
-            planned(change.files),
+            planned(change.files, window=session.models.limits.window or session.models.facts.window),
             ReviewOptions(jobs=1 if replayed else _JOBS, repeats=Repeats(files=change.files)),
             opened.spending,
             opened.open,
