@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -34,6 +34,10 @@ _TOP = ToolContext(Path("/"))
 """Paths in the answers of `grep` count from the top of the repository."""
 
 
+_Side = Callable[[bool], ChangeSide]
+"""The side that a call wants: that before the change if true. Raises ToolError."""
+
+
 def tools_for(after: ChangeSide, before: ChangeSide | None) -> tuple[Tool, Tool]:
     """The two tools."""
 
@@ -42,6 +46,18 @@ def tools_for(after: ChangeSide, before: ChangeSide | None) -> tuple[Tool, Tool]
             raise ToolError("the files before the change are not available")
         return before if wants_before and before is not None else after
 
+    return _reader(side), _searcher(side)
+
+
+def _named(arguments: Arguments) -> str:
+    return _bare(str(arguments.get("path") or ""))
+
+
+def _reads(arguments: Arguments) -> tuple[Touch, ...]:
+    return (Touch("read", _named(arguments)),)  # the user's rules hold for a commit's files too
+
+
+def _reader(side: _Side) -> Tool:
     async def read(path: str, offset: int = 1, limit: int = 200, before: bool = False) -> ToolOutput:
         """Read a text file as numbered lines, or list a folder, after the change.
 
@@ -63,6 +79,10 @@ def tools_for(after: ChangeSide, before: ChangeSide | None) -> tuple[Tool, Tool]
             rows.append(f"[Lines {first} to {last} of {len(lines)}. Continue with offset={last + 1}.]")
         return ToolOutput("\n".join(rows))
 
+    return tool(read, title=_named, touches=_reads)
+
+
+def _searcher(side: _Side) -> Tool:
     async def grep(
         pattern: str,
         path: str = ".",
@@ -91,16 +111,7 @@ def tools_for(after: ChangeSide, before: ChangeSide | None) -> tuple[Tool, Tool]
         found, why = await _found(side(before), pattern, path, glob, ignore_case, (most, lines))
         return ToolOutput(lines_found(_TOP, found, most, lines, why))
 
-    def named(arguments: Arguments) -> str:
-        return _bare(str(arguments.get("path") or ""))
-
-    def reads(arguments: Arguments) -> tuple[Touch, ...]:
-        return (Touch("read", named(arguments)),)  # the user's rules hold for a commit's files too
-
-    return (
-        tool(read, title=named, touches=reads),
-        tool(grep, title=lambda arguments: f"{arguments.get('pattern')} in {named(arguments)}", touches=reads),
-    )
+    return tool(grep, title=lambda arguments: f"{arguments.get('pattern')} in {_named(arguments)}", touches=_reads)
 
 
 def _bare(path: str) -> str:
@@ -173,10 +184,7 @@ def _matching(glob: str, names: Iterable[str], start: int) -> set[str]:
 async def _hits_in_commit(
     side: ChangeSide, pattern: str, ignore_case: bool, chosen: set[str], secrets: Sequence[str]
 ) -> tuple[list[FoundLine], bool]:
-    """Return what git finds in the files that the change does not touch, and whether there is more.
-
-    The pattern is one of Perl's, else one of POSIX's.
-    """
+    """Return what git finds in the files that the change does not touch, and whether there is more."""
     within = posixpath.commonpath(chosen)
     places = [f":(top,literal){within}" if within else ":(top)", *(f":(top,exclude,literal){name}" for name in secrets)]
     if sum(map(len, places)) > _MOST_SECRETS:

@@ -26,21 +26,13 @@ _ESCAPE = re.compile(rb'\\([abtnvfr"\\]|[0-3][0-7]{2})')
 _ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
 _NO_FILE = b"/dev/null"
 _SUBMODULE = b"160000"
-_ENDED = "the diff ends inside this hunk"
 _LARGEST_HUNK, _BINARY_IN = 16 << 20, 8_000
-_TOO_LARGE = f"it is larger than {_LARGEST_HUNK >> 20} MiB"
-_TOO_LONG = "the diff has more lines in this hunk than its header says"
 _SIGNATURE = b"-- "
 """The line that `git format-patch` writes after the last hunk."""
-_BROKEN = "the diff is broken inside this hunk"
-_NO_HEADER = "the diff has lines here without a header that can be read"
 
 
 class Hunk(Record, kw_only=True):
-    """One changed place: starts count from 1. `body` holds its lines with their signs.
-
-    `section` is git's text after the second @@. `flaw` says why lines are missing, else it is "".
-    """
+    """One changed place. `body` has its lines with their signs; `flaw` says why lines are missing, else it is ""."""
 
     old_start: int = 0
     old_lines: int = 0
@@ -54,11 +46,9 @@ class Hunk(Record, kw_only=True):
 
 
 class FileDiff(Record, kw_only=True):
-    r"""One file of a change. `old_path` is set if it was renamed or copied.
+    """One file of a change. `old_path` is set if it was renamed or copied, `modes` if the two differ.
 
-    Bytes of a name that are no UTF-8 are written as `\xe9`. `modes` are the old and the new one where they differ.
-    `unread` says why an untracked file was not read. `in_known_folder` says that the folder of others' code in which it
-    lies was there before the change.
+    `unread` says why an untracked file was not read; `in_known_folder`: its folder of others' code was there before.
     """
 
     path: str
@@ -157,9 +147,10 @@ def _read_hunk(header: re.Match[bytes], lines: Iterator[bytes]) -> tuple[Hunk, b
         following = None
     text, flaw = b"\n".join(body), ""
     if size > _LARGEST_HUNK:  # of a binary file the beginning is kept, to know it by
-        text, flaw = text[:_BINARY_IN] if b"\0" in text[:_BINARY_IN] else b"", _TOO_LARGE
+        flaw = f"it is larger than {_LARGEST_HUNK >> 20} MiB"
+        text = text[:_BINARY_IN] if b"\0" in text[:_BINARY_IN] else b""
     if left_old or left_new:
-        flaw = _ENDED if following is None else _BROKEN
+        flaw = "the diff ends inside this hunk" if following is None else "the diff is broken inside this hunk"
     hunk = Hunk(
         old_start=one or 0, old_lines=old_lines, new_start=other or 0, new_lines=new_lines, section=header[5],
         body=text, added=added, removed=removed, flaw=flaw,
@@ -194,9 +185,10 @@ class _OpenFile:
     def overran(self, line: bytes) -> None:
         """A line of a hunk came after the last one that its header counts, or without a header: it was not read."""
         if self.hunks and not self._binary:
-            self.hunks[-1] = self.hunks[-1].replace(flaw=self.hunks[-1].flaw or _TOO_LONG)
+            flaw = self.hunks[-1].flaw or "the diff has more lines in this hunk than its header says"
+            self.hunks[-1] = self.hunks[-1].replace(flaw=flaw)
         elif not self._binary and (self.named or line.startswith(b"@@ -")):
-            self.hunks.append(Hunk(flaw=_NO_HEADER))
+            self.hunks.append(Hunk(flaw="the diff has lines here without a header that can be read"))
 
     def takes(self, line: bytes) -> bool:
         """Read one of git's extended headers; False for another line."""
@@ -268,14 +260,10 @@ LONGEST_LINE = 2_000
 
 SEPARATOR = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """Characters that begin a new row on a screen and do not end a line of the file."""
-_CUT = " [… {more} more characters]"
 
 
 class HunkLine(Record, kw_only=True):
-    """One line of a hunk. `number` is that of the new side; of a removed line it is that of the line that follows.
-
-    `text` is the line without its end, which may have had a carriage return: `has_return`.
-    """
+    """One line of a hunk, without its end. `number` is that of the new side, of a removed line the next one's."""
 
     sign: str
     number: int
@@ -290,7 +278,7 @@ class HunkLine(Record, kw_only=True):
             text = with_codes(SEPARATOR.sub(lambda found: f"⟨U+{ord(found.group()):04X}⟩", text))
         if len(text) <= LONGEST_LINE:
             return text
-        return text[:LONGEST_LINE] + _CUT.format(more=len(text) - LONGEST_LINE)
+        return text[:LONGEST_LINE] + f" [… {len(text) - LONGEST_LINE} more characters]"
 
     @property
     def row(self) -> str:

@@ -1,9 +1,8 @@
 r"""The report of a review as every format writes it: findings, what was set aside and why, the coverage by hunk.
 
-Then from findings to the verdict: duplicates joined, thresholds, order, exit status; and the report as JSON.
-
-Texts that a model wrote are clean and valid Unicode. Names of files and lines of code are verbatim, with bytes that
-are not UTF-8 written as `\xe9`: escape them on a terminal, a page or in a log.
+Then the verdict: duplicates, thresholds, order, exit status; and the report as JSON. Texts that a model wrote are clean
+and valid Unicode. Names of files and lines of code are verbatim, with bytes that are not UTF-8 written as `\xe9`:
+escape them on a terminal, a page or in a log.
 """
 
 from __future__ import annotations
@@ -104,10 +103,7 @@ def weight(severity: Severity) -> int:
 
 
 class HunkCoverage(ReportPart, frozen=True, kw_only=True):
-    """The state of one changed hunk, with the diff's numbers, and why if it is not reviewed.
-
-    A change without hunks (binary, mode, renamed only) is one entry of zeros.
-    """
+    """The state of one changed hunk, and why if it is not reviewed. A file without hunks is one entry of zeros."""
 
     path: str
     old_path: str | None = None
@@ -222,10 +218,7 @@ def duplicate(finding: Finding, twin: Finding) -> Finding:
 
 
 def joined(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
-    """The findings with duplicates joined into the gravest and surest of them, and what was joined.
-
-    Two are the same bug if their lines overlap and their title is the same, or their rule and all of their lines.
-    """
+    """The findings with duplicates joined into the gravest and surest of them, and what was joined."""
 
     def is_same(one: Finding, other: Finding) -> bool:
         if (one.line, one.end_line, one.rule) == (other.line, other.end_line, other.rule):
@@ -312,10 +305,7 @@ def _incomplete(report: Report, unconfirmed: int, placeless: int) -> str:
 
 
 def report_as_json(report: Report) -> str:
-    """The report as a JSON object in ASCII, so that nothing in it can act on a terminal or a log.
-
-    Nothing is left out, and unknown is null; `outcome`, `states`, `coverage` and `set_aside` are counted from the rest.
-    """
+    """The report as a JSON object in ASCII, so that nothing in it can act on a terminal or a log; unknown is null."""
     document = msgspec.to_builtins(report, enc_hook=lambda usage: {name: getattr(usage, name) for name in Usage.fields})
     document |= {
         "aside": [{**each, "line": each["line"] or None} for each in document["aside"]],

@@ -111,10 +111,7 @@ class BadAnswer(Exception):
 
 
 def claims_in(answer: str) -> list[Finding]:
-    """The findings of an answer as the model states them, the gravest first; unreadable ones are `malformed`.
-
-    Raises BadAnswer if there is no list of findings in it, or it is broken.
-    """
+    """The findings of an answer, the gravest first; unreadable ones are `malformed`. Raises BadAnswer."""
     values, broken = _values(answer)
     lists = [found for value in values if (found := _listed(value, _is_finding)) is not None]
     if _WRAPPING.sub("", answer) == "[]":
@@ -131,8 +128,12 @@ def claims_in(answer: str) -> list[Finding]:
 
 def verdicts_in(answer: str, count: int) -> dict[int, SecondLook]:
     """The verdicts on `count` findings by their number, from 1. Raises BadAnswer if one is missing."""
-    lists = [_listed(value, _is_verdict) or [] for value in _values(answer)[0]]
-    entries = [each for listed in lists for each in listed if _is_verdict(each)]
+
+    def is_verdict(value: object) -> bool:
+        return isinstance(value, dict) and "holds" in value
+
+    lists = [_listed(value, is_verdict) or [] for value in _values(answer)[0]]
+    entries = [each for listed in lists for each in listed if is_verdict(each)]
     found: dict[int, SecondLook] = {}
     for place, entry in enumerate(entries, 1):
         word, number = _plain(str(entry["holds"])), _number(entry.get("n"))
@@ -165,10 +166,7 @@ def closing_in(answer: str, count: int) -> Closing:
 
 
 def _values(answer: str) -> tuple[list[Any], str]:
-    """The outermost JSON values of an answer, and it from the first broken one on, "" without one.
-
-    They are those after its thoughts, if any, and commas before an end are dropped if it is broken with them.
-    """
+    """The outermost JSON values of an answer after its thoughts, and its text from the first broken one on, if any."""
     rest = _THOUGHTS.sub("", answer, count=1)
     values, broken = _scanned(rest)
     if broken:
@@ -209,10 +207,6 @@ def _listed(value: object, is_entry: Callable[[object], bool], depth: int = 0) -
 def _is_finding(value: object) -> bool:
     fields = _fields(value)
     return sum(fields[name] is not None for name in ("title", "explanation", "severity", "path", "quote")) >= 3
-
-
-def _is_verdict(value: object) -> bool:
-    return isinstance(value, dict) and "holds" in value
 
 
 def _claim(entry: object) -> Finding:

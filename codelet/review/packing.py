@@ -20,10 +20,7 @@ from codelet.review.findings import HunkCoverage, HunkState
 from codelet.system.text import with_codes
 
 CHUNK_TOKENS, WHOLE_TOKENS = 24_000, 64_000
-"""The largest sum of the hunks of a chunk, and of a whole change in one: halves would each show less.
-
-Neither is more than a third of the window: rules, files that are looked up and the answer have to fit too.
-"""
+"""The largest chunk, and the largest change that is one: at most a third of the window, since tools need room too."""
 WINDOW = 200_000
 MOST_TOKENS = 1_500
 """The largest outline."""
@@ -36,8 +33,6 @@ _EVERYWHERE = frozenset(
 _NEW_NAME = "it is large, and would be left out for a name that is new in this change: --generated reviews it"
 _REMOVED = "the file was removed"
 _COUNTS = ("old_start", "old_lines", "new_start", "new_lines", "added", "removed")
-_UNASKED = "it was not asked about"
-_LONG_LINES = f"it has lines of more than {LONGEST_LINE:,} characters; only the beginning was sent"
 
 _LOCK_FILES = frozenset(
     ("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lockb", "poetry.lock", "uv.lock",
@@ -83,10 +78,7 @@ def why_left_out(file: FileDiff, *, generated: bool = False) -> str | None:
 
 
 def is_new_name(file: FileDiff) -> bool:
-    """Return whether a file has a name that is left out and that the change itself gives it.
-
-    Such a file is reviewed all the same, or else counts as not reviewed: a change must not take itself out.
-    """
+    """Return whether the change itself gives a file a name that is left out: it must not take itself out so."""
     if file.state not in ("added", "renamed", "copied") or _why_by_name(file.path) is None:
         return False
     had_such_a_name = file.old_path is not None and _why_by_name(file.old_path) is not None
@@ -109,10 +101,7 @@ def _why_by_name(path: str) -> str | None:
 
 
 def looks_binary(data: bytes) -> bool:
-    """Return whether bytes are no text: they hold a NUL, and one in twenty, or more, is a control character.
-
-    Few programs take a NUL; most take other control characters in a comment, whatever the name of their file.
-    """
+    """Return whether bytes are no text: they hold a NUL, which few programs take, and many control characters."""
     return b"\0" in data and len(data) - len(data.translate(None, _CONTROLS)) > len(data) // 20
 
 
@@ -125,10 +114,7 @@ def _is_program(file: FileDiff) -> bool:
 
 
 class Piece(Record, kw_only=True):
-    """A hunk in a chunk, or a part of one: `hunk` holds the lines that are meant, and says where they begin.
-
-    `number` is the whole hunk's place in the plan's list.
-    """
+    """A hunk in a chunk, or the part of one in `hunk`; `number` is the whole hunk's place in the plan's list."""
 
     number: int
     file: FileDiff
@@ -173,10 +159,7 @@ def delimited(name: str, text: str) -> str:
 def planned(
     files: Sequence[FileDiff], *, window: int = WINDOW, most: int | None = None, generated: bool = False
 ) -> ReviewPlan:
-    """The plan for a change, for the model's window. The user may set the largest size of a chunk, `most`.
-
-    With `generated` such files are reviewed, too.
-    """
+    """The plan for a change and the model's window; the user may set a chunk's size, and include `generated` files."""
     whole, part = (min(size, max(1, window // 3)) for size in (WHOLE_TOKENS, CHUNK_TOKENS))
     reasons = [why_left_out(file, generated=generated) for file in files]
     sizes = [sum(map(_size, file.hunks)) for file in files]
@@ -199,11 +182,9 @@ def planned(
         for hunk in file.hunks:
             own = entry.replace(**{name: getattr(hunk, name) for name in _COUNTS})
             if why is None:
-                own = own.replace(state="failed" if hunk.body else "truncated", why=hunk.flaw or _UNASKED)
-                parts = [hunk] if not hunk.body or _size(hunk) <= most else _parts(hunk, most)
-                pieces += [
-                    Piece(number=len(hunks), file=file, hunk=part, tokens=_size(part)) for part in parts if part.body
-                ]
+                own = own.replace(state="failed" if hunk.body else "truncated", why=hunk.flaw or "it was not sent")
+                parts = _parts(hunk, most) if hunk.body else ()
+                pieces += [Piece(number=len(hunks), file=file, hunk=part, tokens=_size(part)) for part in parts]
             hunks.append(own)
     return ReviewPlan(hunks=tuple(hunks), chunks=tuple(_packed(pieces, most)))
 
@@ -213,8 +194,9 @@ def ended(entry: HunkCoverage, pieces: Sequence[Piece]) -> HunkCoverage:
     flaw = next((piece.hunk.flaw for piece in pieces if piece.hunk.flaw), "")
     for piece in pieces:
         # Whether a line may be too long is asked without decoding it.
-        if not flaw and max(map(len, piece.hunk.body.split(b"\n"))) > LONGEST_LINE:
-            flaw = _LONG_LINES if any(len(line.text) > LONGEST_LINE for line in piece.lines) else ""
+        is_long = max(map(len, piece.hunk.body.split(b"\n"))) > LONGEST_LINE
+        if not flaw and is_long and any(len(line.text) > LONGEST_LINE for line in piece.lines):
+            flaw = f"it has lines of more than {LONGEST_LINE:,} characters; only the beginning was sent"
     return entry.replace(state="truncated" if flaw else "reviewed", why=flaw)
 
 
@@ -229,6 +211,9 @@ def _tokens(length: int) -> int:
 
 def _parts(hunk: Hunk, most: int) -> Iterator[Hunk]:
     """Yield the hunk in parts that each fit a chunk, cut between lines."""
+    if _size(hunk) <= most:
+        yield hunk
+        return
     old, new = hunk.old_start, max(hunk.new_start, 1)
     lines = hunk.body.split(b"\n")
     first, size = 0, _HEADING

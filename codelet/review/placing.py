@@ -62,10 +62,7 @@ class _Place(Record, kw_only=True):
 
 
 def placed(claim: Finding, files: Sequence[FileDiff]) -> Finding:
-    """The finding of a model on its lines in the change; `misplaced` if it has no place there.
-
-    A finding on unchanged lines keeps its severity: a change can make them wrong.
-    """
+    """The finding of a model on its lines in the change, which may be unchanged; `misplaced` if it has no place."""
     claim = claim.replace(
         title=one_line(mask(claim.title, patterns=True), _LONGEST_TITLE),
         explanation=clean(mask(valid_unicode(claim.explanation), patterns=True)).strip(),
@@ -85,10 +82,7 @@ def placed(claim: Finding, files: Sequence[FileDiff]) -> Finding:
 
 
 def files_named(path: str, files: Sequence[FileDiff]) -> list[FileDiff]:
-    """The files that a model may mean: by name, with codes or git's prefix, by a former name, by the end of the path.
-
-    The end of a path names a file only if it is the end of no other one.
-    """
+    """The files that a model may mean: by name, by a former one, or by the end of a path if it is that of no other."""
     bare = path.strip("\"'` ").replace("\\\\", "\\").removeprefix("./")
     words = dict.fromkeys((path, bare, bare[2:] if bare[:2] in ("a/", "b/") else bare, bare.replace("\\", "/")))
     for word in words:
@@ -146,10 +140,9 @@ def _readings(quote: str) -> list[str]:
 def _matches(
     wanted: Sequence[str | None], rows: Sequence[HunkLine], texts: Sequence[str], is_same: _Same
 ) -> Iterator[tuple[int, ...]]:
-    """Rows in which the wanted ones follow each other.
+    """Rows in which the wanted ones follow each other, empty ones not counted.
 
-    Between two, rows of the other side may be left out, and any where the quote has a row of dots. Empty rows
-    of a quote do not count.
+    Between two, rows of the other side may be left out, and any where the quote has a row of dots.
     """
     first = next((number for number, row in enumerate(wanted) if row), None)
     if first is None or (is_same is str.__eq__ and wanted[first] not in texts):

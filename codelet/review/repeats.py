@@ -1,7 +1,5 @@
 """Findings that are known: by their fingerprint in a baseline, or by an ignore comment in the code.
 
-They are taken out before the second look, so that no request is spent on them.
-
 A fingerprint is made of the category, the path, the first quoted line and the nearest neighbour before it, white space
 not counted, and of the number of equal places before it in the change. A model names and quotes the same bug in other
 words each time: the rule, the title and further lines are not in it. Nor is a line number, nor anything of the other
@@ -36,21 +34,17 @@ _COMMENT = re.compile(rf"(?:{'|'.join(_SIGNS)}).*?codelet:\s*ignore\[([^\]\n]{{1
 _COMMENT_LINE = re.compile(rf"\s*(?:{'|'.join(_SIGNS)})", re.IGNORECASE)
 _END = re.compile(r"""\*/|-->|\*\)|-\}|\"{3}|'{3}""")
 _MOST_ABOVE, _MOST_REASON = 10, 300
-_NO_REASON = "This ignore comment gives no reason, so it does not count."
 
 
 class Repeats:
-    """The known findings of one review, and its baseline if it has one. `files` are those of the change."""
+    """The known findings of one review, and its baseline if it has one, which may be missing if it is to be updated."""
 
     def __init__(self, *, files: Sequence[FileDiff], baseline: Path | None = None, update: bool = False) -> None:
-        if update and baseline is None:
-            raise UsageError("--update-baseline needs --baseline FILE, which it writes")
         self._sides = NewSides(files)
         self._baseline = open_baseline(baseline, may_be_missing=update) if baseline is not None else None
         # The repository's root is not known, so the end of the path says whether the change may touch the file.
         places = {str(baseline.absolute()), str(baseline.resolve())} if baseline is not None else set()
         self._is_changed = any(place.endswith(f"/{file.path}") for place in places for file in files)
-        self.target = baseline if update else None
 
     def sifted(self, findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
         """The new findings with their fingerprints, and the ignored and known ones."""
@@ -66,10 +60,8 @@ class Repeats:
         return [f"{each.path}: {each.title}" for each in entries if each.path in paths]
 
     def updated(self, report: Report) -> str | None:
-        """The new text of the baseline's file; None if the file stays the same."""
-        if self.target is None or self._baseline is None:
-            return None
-        return self._baseline.updated(report.findings, self._sides).text()
+        """The new text of the baseline's file."""
+        return None if self._baseline is None else self._baseline.updated(report.findings, self._sides).text()
 
 
 class NewSides:
@@ -102,17 +94,15 @@ def without_ignored(findings: Sequence[Finding], sides: NewSides) -> tuple[list[
             is_new, reason = reasons[0]
             aside.append(finding.set_aside("ignored", reason + BY_NEW_COMMENT * is_new))
         elif found:
-            kept.append(finding.replace(explanation=f"{finding.explanation}\n\n{_NO_REASON}".strip()))
+            note = "This ignore comment gives no reason, so it does not count."
+            kept.append(finding.replace(explanation=f"{finding.explanation}\n\n{note}".strip()))
         else:
             kept.append(finding)
     return kept, aside
 
 
 def _ignores(finding: Finding, sides: NewSides) -> Iterator[tuple[set[str], str, bool]]:
-    """Yield the comments on the lines of a finding, and in the comment lines right above it.
-
-    Each is its rules, its reason, and whether the change adds it.
-    """
+    """Yield the comments on and right above the lines of a finding: rules, reason, and whether the change adds it."""
     lines = sides.lines(finding.path)
     added = {line.number for line in sides.rows(finding.path) if line.sign == "+"}
     first = finding.line
@@ -158,10 +148,7 @@ def _digests(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 class BaselineEntry(msgspec.Struct, kw_only=True, frozen=True):
-    """A known finding. `quote` is the digest of its lines, `near` are those of its neighbours, `lines` of each line.
-
-    `category` is that of its rule. Older files have neither lines nor categories.
-    """
+    """A known finding, its lines and their neighbours as digests. Older files have neither lines nor categories."""
 
     fingerprint: str
     rule: str

@@ -30,16 +30,11 @@ _LONGEST_MESSAGES, _LONGEST_DESCRIPTION, _LONGEST_KNOWN = 2_000, 4_000, 4_000
 _LONGEST_WHY, _LONGEST_SUMMARY = 400, 1_200
 _MOST_AT_ONCE = 40
 """Findings that one request confirms, unless `max_findings` asks for fewer."""
-_NOT_REVIEWED = "the review ended before this was reviewed"
-_NOT_CONFIRMED = "the review ended before this was confirmed"
 _TASK = texts.ASK.format(categories="|".join(CATEGORIES), rules=", ".join(RULES))
 
 
 class ReviewOptions(Record, kw_only=True):
-    """The options of a review: `jobs` requests in parallel, `repeats` with the known findings.
-
-    `timeout` is the limit in seconds that the user set; `elapsed` of it had passed when the review began.
-    """
+    """The options of a review; `elapsed` seconds of the user's `timeout` had passed when it began."""
 
     jobs: int = 8
     gate: Gate = Gate()
@@ -96,10 +91,7 @@ class ReviewRun:
         )
 
     async def steps(self) -> AsyncGenerator[ReviewStep, None]:
-        """Review, and yield the progress after each chunk. Raises LimitReached; `report` has the results until then.
-
-        Iterate inside `contextlib.aclosing`.
-        """
+        """Review, and yield the progress; iterate inside `contextlib.aclosing`. Raises LimitReached."""
         work = asyncio.create_task(self._work())
         work.add_done_callback(lambda _: self._steps.put_nowait(None))
         try:
@@ -121,8 +113,9 @@ class ReviewRun:
             status, why = error.exit_status, _in_words(error)
         elif self._failed and not self._answered:
             status, why = EXIT_PROVIDER, next(iter(self._failed.values()))
+        why_open = "the review ended before this was confirmed"
         open_ones = [finding for findings in self._open_findings.values() for finding in findings]
-        unsettled = [finding.set_aside("unconfirmed", _NOT_CONFIRMED) for finding in open_ones]
+        unsettled = [finding.set_aside("unconfirmed", why_open) for finding in open_ones]
         usage, asked = self._spending.usage, self._spending.requests > 0
         report = Report(
             subject=self._change.subject,
@@ -313,7 +306,8 @@ class ReviewRun:
             for piece in chunk.pieces:
                 sent.setdefault(piece.number, []).append(piece)
                 if chunk.number not in self._answered:
-                    lost.setdefault(piece.number, self._failed.get(chunk.number, _NOT_REVIEWED))
+                    why = self._failed.get(chunk.number, "the review ended before this was reviewed")
+                    lost.setdefault(piece.number, why)
         for number, pieces in sent.items():
             one = hunks[number]
             hunks[number] = one.replace(state="failed", why=lost[number]) if number in lost else ended(one, pieces)

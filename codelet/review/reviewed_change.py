@@ -63,11 +63,10 @@ class Wanted(Record, kw_only=True):
 
 
 class ReviewedChange(Record, kw_only=True):
-    """A change and its commits. `subject` describes it.
+    """A change and its commits: `whole_base` is the base of all of it if an earlier review covered what came before.
 
-    `base` and `head` are ids of commits, or None; `whole_base` is the base of all of it if an earlier review covered
-    what came before `base`. `after` and `before` are the sides that the model may read; unless `is_sure`, `after` may
-    lack the change. `messages` are the commits' own words, `description` the author's.
+    `after` and `before` are the sides that the model may read; unless `is_sure`, `after` may lack the change.
+    `messages` are the commits' own words, `description` the author's.
     """
 
     subject: str
@@ -90,10 +89,7 @@ class ReviewedChange(Record, kw_only=True):
 
 
 async def change_from_diff(lines: Iterable[bytes], folder: Path, name: str, base: str | None = None) -> ReviewedChange:
-    """The change in the lines of a diff. Rules are read at `base`, a commit's name, and nowhere without one.
-
-    Raises UsageError for what is no diff, for an empty one, and for a name without a commit.
-    """
+    """The change in the lines of a diff, with the rules at `base`, a commit's name. Raises UsageError."""
     files = tuple(parse_diff(lines))
     head = await _head(folder)
     if not files:
@@ -148,9 +144,9 @@ async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
 
 
 async def _since(folder: Path, name: str, pair: revisions.CommitPair) -> str:
-    """The id of a commit that was reviewed last, if it is between the two; else the first of them.
+    """The id of a commit that was reviewed last, if it is between the two, else the first of them.
 
-    If the base of that review is named, it has to be before this one's: what was in it was not reviewed.
+    The base of that review, if named, has to be before this one's: what was in it was not reviewed.
     """
     earlier, _, last = name.rpartition("..")
     try:
@@ -182,10 +178,7 @@ async def _of_work_tree(wanted: Wanted, folder: Path) -> ReviewedChange:
 
 
 async def _head(folder: Path) -> str | None:
-    """The id of HEAD; None before the first commit and outside a repository.
-
-    Raises UsageError for a repository of another owner: `git diff | …` fails there and writes no diff.
-    """
+    """The id of HEAD; None before the first commit and outside a repository. Raises UsageError for another owner's."""
     answer = await run_git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if answer is not None and answer.broken_off:
         raise UsageError(f"the newest commit is not known: {answer.broken_off}")
@@ -216,10 +209,7 @@ async def _with_known_folders(folder: Path, files: tuple[FileDiff, ...], base: s
 
 
 async def new_files(folder: Path, paths: tuple[str, ...]) -> tuple[FileDiff, ...]:
-    """The files below `folder`'s repository that are neither known to git nor ignored, each as an added file.
-
-    Raises UsageError if git cannot list them all.
-    """
+    """The files that git neither knows nor ignores, each as an added one. Raises UsageError if it cannot list all."""
     listing = ("--others", "--exclude-standard", "--full-name", "-z", "--")
     listed = await run_git(folder, "ls-files", *listing, *paths, limit=_MOST_NAMES)
     top = await run_git(folder, "rev-parse", "--show-toplevel")
@@ -274,16 +264,10 @@ async def _rules(folder: Path, at: str | None, files: Iterable[FileDiff]) -> Pro
     return tuple(found[:_MOST_RULES])
 
 
-def system_prompt(rules: ProjectRules, rules_file: Path | None) -> str:
-    """The system prompt: the same bytes in every request of a review. Raises UsageError for an unreadable file."""
+def system_prompt(rules: ProjectRules, own: str | None = None) -> str:
+    """The system prompt: the same bytes in every request of a review. `own` are the user's rules."""
     texts = [text for folder, text in rules if folder == "."]
-    if rules_file is not None:
-        try:
-            texts.append(_rules_text("the user", rules_file.read_text(encoding="utf-8")))
-        except OSError as error:
-            raise UsageError(f"--rules {rules_file}: {error.strerror}") from None
-        except ValueError:
-            raise UsageError(f"--rules {rules_file}: is not UTF-8 text") from None
+    texts += [_rules_text("the user", own)] if own is not None else []
     return "\n\n".join([review_prompt.SYSTEM, *texts])
 
 

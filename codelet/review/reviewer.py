@@ -9,21 +9,15 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from codelet import events
-from codelet.context import CompactionOptions
 from codelet.errors import CodeletError, LimitReached, ProviderError, SpendingLimit
-from codelet.extensions.base import subsession_guards
-from codelet.loop.beside.subsession import Borrowed, Spending, open_beside
+from codelet.loop.beside.subsession import Spending
 from codelet.loop.session import Session
 from codelet.providers.content.inline_reasoning import split_reasoning
 from codelet.review.model_answers import BadAnswer
-from codelet.review.review_prompt import AGAIN, LAST_STEP, TASK
-from codelet.review.reviewed_change import ReviewedChange, system_prompt
-
-if TYPE_CHECKING:
-    from codelet.providers.protocol import Provider
+from codelet.review.review_prompt import AGAIN, LAST_STEP
 
 Answered = TypeVar("Answered")
 
@@ -52,10 +46,7 @@ class Unanswered(Exception):
 
 
 class Reviewer:
-    """A session that answers one question after the other, each in a new conversation.
-
-    `deadline` is the time of the monotonic clock until which a busy server is waited for.
-    """
+    """A session that answers one question after the other; `deadline` is when it stops to wait for a busy server."""
 
     def __init__(self, session: Session, spending: Spending) -> None:
         self._session = session
@@ -156,31 +147,3 @@ class Reviewer:
         if any(each.read < each.bytes for each in cut):
             raise Unanswered(_TOO_LARGE)
         return split_reasoning("".join(answer))[1]
-
-
-class ReviewSessions:
-    """Opens the sessions of one review next to `session`; `provider` makes a provider for each.
-
-    The session's limits on tokens and cost hold for all of them together with what it has used already.
-    """
-
-    def __init__(self, session: Session, change: ReviewedChange, provider: Callable[[], Provider]) -> None:
-        self._session = session
-        self._change = change
-        self._provider = provider
-        self.spending = Spending(session.meter.limits, session.meter, TASK)
-
-    async def open(self) -> Reviewer:
-        """Open one more session. Raises UsageError if the rules or the model are not available."""
-        session = open_beside(
-            self._session,
-            self._provider(),
-            tools=(),
-            system=system_prompt(self._change.rules, None),
-            mode="read-only",
-            most_steps=MOST_STEPS,
-            bare=True,
-            compaction=CompactionOptions(automatic=False),  # what is reviewed is sent whole, or said not to be
-            extensions=[Borrowed(self._change.tools(), subsession_guards(self._session.extensions))],
-        )
-        return Reviewer(session, self.spending)

@@ -1,7 +1,6 @@
 """The closed list of rules: what kinds of bugs a review names, with the CWE where one fits.
 
-A name that lasts is what a baseline, an ignore comment and a code scanning service know a finding by. A model picks one
-of these.
+A baseline, an ignore comment and a code scanning service know a finding by its name. A model picks one of these.
 """
 
 from __future__ import annotations
@@ -64,10 +63,7 @@ RULES: dict[str, BugKind] = {
 }
 CATEGORIES = tuple(dict.fromkeys(rule.category for rule in RULES.values()))
 
-_NOT_IN_NAME = re.compile(r"[^a-z0-9]+")
-_LONGEST = 60
-
 
 def rule_name(text: str) -> str:
     """A name in lower case with hyphens; `unnamed` if nothing is left."""
-    return _NOT_IN_NAME.sub("-", text.lower()).strip("-")[:_LONGEST].strip("-") or "unnamed"
+    return re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")[:60].strip("-") or "unnamed"

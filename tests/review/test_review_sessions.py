@@ -13,6 +13,7 @@ import pytest
 from codelet.errors import CodeletError, ToolError
 from codelet.extensions.base import Extension, Guard, GuardedCall, OpenedWith
 from codelet.extensions.manifest import turned_on
+from codelet.frontends.terminal.slash_commands.review_change import reviewers_beside
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
@@ -21,7 +22,6 @@ from codelet.review.packing import planned
 from codelet.review.repeats import Repeats
 from codelet.review.review_run import ReviewOptions, ReviewRun
 from codelet.review.reviewed_change import Wanted, change_from_git
-from codelet.review.reviewer import ReviewSessions
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
 from codelet.settings import Settings
@@ -71,9 +71,9 @@ async def open_session(changed: Path, server: ModelServer) -> AsyncIterator[Open
 async def reported(session: Session, server: ModelServer) -> Report:
     """Reviews the last commit next to the session."""
     change = await change_from_git(Wanted(kind="commits", name="HEAD~1..HEAD"), session.workspace)
-    opened = ReviewSessions(session, change, lambda: provider_of(server))
+    spending, open_reviewer = reviewers_beside(session, change, lambda: provider_of(server))
     options, name = ReviewOptions(repeats=Repeats(files=change.files), jobs=1), session.provider.model
-    run = ReviewRun(change, planned(change.files), options, opened.spending, opened.open, model=lambda: name)
+    run = ReviewRun(change, planned(change.files), options, spending, open_reviewer, model=lambda: name)
     error = None
     try:
         async with aclosing(run.steps()) as steps:
@@ -81,7 +81,7 @@ async def reported(session: Session, server: ModelServer) -> Report:
                 pass
     except CodeletError as caught:
         error = caught
-    opened.spending.settle()
+    spending.settle()
     return run.report(error)
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
+from pathlib import Path
 
+from codelet.errors import UsageError
 from codelet.frontends.commands.number_arguments import coverage, positive, share
 from codelet.review.findings import SEVERITIES, Gate
 
@@ -90,19 +94,23 @@ def gate_of(options: argparse.Namespace) -> Gate:
     )
 
 
+def file_of(options: argparse.Namespace, name: str) -> str | None:
+    """The text of the file that an option names; None without the option. Raises UsageError."""
+    path = getattr(options, name)
+    if path is None:
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="strict" if name == "rules" else "replace")
+    except OSError as error:
+        raise UsageError(f"--{name} {path}: {error.strerror}") from None
+    except ValueError:
+        raise UsageError(f"--{name} {path}: is not UTF-8 text") from None
+
+
 def description_of(options: argparse.Namespace) -> str:
     """The author's words about the change: from the named file, else from the event of the CI. Raises UsageError."""
-    import json
-    import os
-    from pathlib import Path
-
-    from codelet.errors import UsageError
-
-    if options.description is not None:
-        try:
-            return Path(options.description).read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise UsageError(f"--description {options.description}: {error.strerror}") from None
+    if (described := file_of(options, "description")) is not None:
+        return described
     parts = [os.environ.get("CI_MERGE_REQUEST_TITLE"), os.environ.get("CI_MERGE_REQUEST_DESCRIPTION")]
     if (event := os.environ.get("GITHUB_EVENT_PATH")) and os.environ.get("GITHUB_ACTIONS"):
         try:

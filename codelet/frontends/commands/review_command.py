@@ -13,7 +13,7 @@ from pathlib import Path
 
 from codelet.context.tokens import estimate_text
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, CodeletError, UsageError
-from codelet.frontends.commands.review_arguments import description_of, gate_of
+from codelet.frontends.commands.review_arguments import description_of, file_of, gate_of
 from codelet.frontends.commands.review_outputs import (
     ReportFile,
     check_target,
@@ -113,13 +113,14 @@ class _Review:
         named = self._settings.model
         window = self._settings.window or (model_facts(named).window if named else DEFAULT_WINDOW)
         plan = planned(change.files, window=window, most=options.chunk_tokens, generated=options.generated)
-        rules = Path(options.rules) if options.rules is not None else None
-        self._system = system_prompt(change.rules, rules)
+        self._system = system_prompt(change.rules, file_of(options, "rules"))
         self._tools = change.tools()
         if options.dry_run:
             return self._dry_run(change, plan)
         baseline = Path(options.baseline) if options.baseline is not None else None
-        if options.update_baseline and baseline is not None:
+        if options.update_baseline:
+            if baseline is None:
+                raise UsageError("--update-baseline needs --baseline FILE, which it writes")
             check_target(baseline, f"--baseline {baseline}")
         repeats = Repeats(files=change.files, baseline=baseline, update=options.update_baseline)
         review = ReviewRun(
@@ -139,7 +140,9 @@ class _Review:
         )
         report = await self._follow(review)
         status = write_reports(self._outputs, report)
-        return save_baseline(repeats, report, status)
+        if baseline is None or not options.update_baseline:
+            return status
+        return save_baseline(baseline, repeats, report, status)
 
     async def _change(self, folder: Path) -> ReviewedChange:
         wanted = await wanted_of(self._options)

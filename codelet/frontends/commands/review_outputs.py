@@ -103,13 +103,13 @@ def _replace_file(path: Path, text: str) -> None:
         lease.release()
 
 
-def save_baseline(repeats: Repeats, report: Report, status: int) -> int:
-    """Write the baseline if requested; return the exit status. A review without any answer does not change it."""
+def save_baseline(path: Path, repeats: Repeats, report: Report, status: int) -> int:
+    """Write the baseline; return the exit status. A review without any answer does not change it."""
     text = repeats.updated(report)
-    if text is None or repeats.target is None or report.exit == EXIT_PROVIDER:
+    if text is None or report.exit == EXIT_PROVIDER:
         return status
     try:
-        _replace_file(repeats.target, text)
+        _replace_file(path, text)
     except CodeletError as error:
         say(f"codelet: the baseline could not be written: {error}")
         return unwritten(status)

@@ -28,10 +28,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def github_annotations(report: Report) -> str:
-    """The report as workflow commands, one line each. The first reports the outcome: GitHub shows ten of a step.
-
-    Nothing but the commands is written: no text of a model or of a file begins a line.
-    """
+    """The report as workflow commands and nothing else, the outcome first: GitHub shows ten of a step."""
     outcome = [sentences.incomplete_sentence(report), sentences.outcome_sentences(report)]
     outcome += [f"Commit {report.head[:12]}."] if report.head else []
     kind = "notice" if report.is_whole else "error"
@@ -100,8 +97,7 @@ def rdjson(report: Report) -> str:
 def junit(report: Report) -> str:
     """The report as JUnit XML: a test case for each hunk that was reviewed or skipped, and for each notice.
 
-    A finding at or above `--fail-on` is a failure, one below it passes with its text as output; a hunk that was not
-    reviewed is an error. Ignored and known ones are skipped.
+    A finding at or above `--fail-on` is a failure, one below it passes with its text as output.
     """
     cases = []
     for hunk in report.hunks:

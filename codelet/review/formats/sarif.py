@@ -1,8 +1,7 @@
 """SARIF 2.1.0, as code scanning services take it.
 
-An ignored or known finding is a result with a suppression; one without a place or a confirmation has the property
-`unsettled`. If a review is not whole, the invocation was not successful, and
-there is a notification for each place that was not reviewed.
+An ignored or known finding is suppressed; one without a place or a confirmation has the property `unsettled`. A review
+that is not whole is an unsuccessful invocation, with a notification for each place that was not reviewed.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from codelet.review.findings import Finding, Report, Severity
 from codelet.review.formats import sentences
 from codelet.review.rule_list import RULES
 
-_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: dict[Severity, tuple[str, str]] = {
     "critical": ("error", "9.5"),
     "high": ("error", "8.0"),
@@ -59,7 +57,8 @@ def sarif(report: Report) -> str:
             "cost": report.cost,
         },
     }
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+    log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
+    return json.dumps(log, indent=2) + "\n"
 
 
 def _rules(findings: Sequence[Finding]) -> list[_Json]:

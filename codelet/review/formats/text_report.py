@@ -35,7 +35,16 @@ def _lines(report: Report) -> Iterator[str]:
             continue
         words = f"{one_line(each.title, _WIDTH)}: {one_line(each.why, 2 * _WIDTH)}"
         yield f"  {each.kind}: {each.severity}  {sentences.finding_place(each)}  {words}"
-    yield from _coverage(report)
+    if report.hunks:
+        yield f"coverage: {sentences.coverage_sentence(report)}"
+    for hunk in report.unreviewed:
+        yield f"  {hunk.state}: {sentences.hunk_place(hunk)}: {one_line(hunk.why, _WIDTH)}"
+    skipped = dict.fromkeys((each.path, each.why) for each in report.hunks if each.state == "skipped")
+    for path, why in list(skipped)[:_MOST_SKIPPED]:
+        yield f"  skipped: {sentences.place(path, None)}: {one_line(why, _WIDTH)}"
+    if len(skipped) > _MOST_SKIPPED:
+        more = sentences.counted(len(skipped) - _MOST_SKIPPED, "more skipped file")
+        yield f"  and {more}; --output json lists all of them"
     if report.requests:
         yield one_line(sentences.cost_sentence(report), _WIDTH)
     if incomplete := sentences.incomplete_sentence(report):
@@ -60,16 +69,3 @@ def _finding(finding: Finding) -> Iterator[str]:
     if finding.suggestion:
         yield "    suggestion:"
         yield from (f"      {visible(row)}" for row in finding.suggestion.split("\n"))
-
-
-def _coverage(report: Report) -> Iterator[str]:
-    if report.hunks:
-        yield f"coverage: {sentences.coverage_sentence(report)}"
-    for hunk in report.unreviewed:
-        yield f"  {hunk.state}: {sentences.hunk_place(hunk)}: {one_line(hunk.why, _WIDTH)}"
-    skipped = dict.fromkeys((each.path, each.why) for each in report.hunks if each.state == "skipped")
-    for path, why in list(skipped)[:_MOST_SKIPPED]:
-        yield f"  skipped: {sentences.place(path, None)}: {one_line(why, _WIDTH)}"
-    if len(skipped) > _MOST_SKIPPED:
-        more = sentences.counted(len(skipped) - _MOST_SKIPPED, "more skipped file")
-        yield f"  and {more}; --output json lists all of them"

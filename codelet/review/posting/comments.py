@@ -34,10 +34,7 @@ def findings_by_key(findings: Sequence[Finding]) -> dict[str, Finding]:
 
 
 def finding_comment(key: str, finding: Finding, *, on_lines: bool, suggestion: str = "suggestion") -> str:
-    """The comment on a finding. `on_lines` says that it is on the finding's lines: then the code need not be repeated.
-
-    `suggestion` is the language of a code block that the service offers to apply to these lines.
-    """
+    """The comment on a finding, `on_lines` or elsewhere; `suggestion` marks code that the service offers to apply."""
     parts = [
         f"<!-- codelet:finding {key} {rule_name(finding.rule)} -->",
         f"**{finding.severity}: {markdown_line(finding.title)}**",

@@ -44,10 +44,7 @@ _STILL_THERE: frozenset[AsideKind] = frozenset(("misplaced", "unconfirmed", "bel
 
 
 class Thread(Record):
-    """A comment of ours, with the replies to it. `id` is that of its thread, or its own if it has none.
-
-    `by_us` says that an earlier run resolved it, and not a user.
-    """
+    """A comment of ours; `id` is that of its thread if it has one. `by_us`: an earlier run resolved it, and no user."""
 
     id: str
     text: str
@@ -277,11 +274,8 @@ class Posting:
             request.summarise(text)
 
     def _gone(self) -> list[Thread]:
-        """The threads to resolve: none unless the review of the newest commit was whole and of the whole change.
-
-        Nor is one whose finding may have been set aside without being refuted.
-        """
-        report = self._report
+        """The threads to resolve: none unless the review of the newest commit was whole and of the whole change."""
+        report = self._report  # nor one whose finding may have been set aside without being refuted
         open_ones = [each for each in report.aside if each.kind in _STILL_THERE]
         is_vague = any(sentences.file_of(each, report) is None for each in open_ones)
         if not self.newest or is_vague or not report.is_whole or report.whole_base is not None:

@@ -41,10 +41,7 @@ class PassingFailure(Exception):
 
 
 def patiently(act: Callable[[], Acted], deadline: float) -> Acted:
-    """Return the result of `act`, which is called again after a passing failure: it must do nothing twice.
-
-    Raises ProviderError if it still fails at `deadline`, a time of `time.monotonic`.
-    """
+    """Return the result of `act`, called again after a passing failure. Raises ProviderError at the deadline."""
     for attempt in range(_ATTEMPTS):
         try:
             return act()
@@ -72,10 +69,7 @@ class ServiceApi:
         self._opener = urllib.request.build_opener(_NoRedirect)
 
     def call(self, method: str, path: str, body: object = None) -> tuple[Any, Message]:
-        """Make a request. Return the JSON (None if there is no body) and the headers.
-
-        Raises ServiceRefusal and PassingFailure.
-        """
+        """Return the JSON of an answer (None without a body) and its headers. Raises ServiceRefusal, PassingFailure."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self._base + path, data, self._headers, method=method)
         if data is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     import argparse
 
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
+    from codelet.loop.beside.subsession import Spending
+    from codelet.loop.session import Session
     from codelet.providers.protocol import Provider
     from codelet.review.findings import Finding, Report
     from codelet.review.reviewed_change import ReviewedChange
+    from codelet.review.reviewer import Reviewer
 
 _ID = "review"
 _JOBS = 4
@@ -77,6 +80,39 @@ def _fix(finding: Finding) -> str:
     return with_codes("\n\n".join(filter(None, parts)))
 
 
+def reviewers_beside(
+    session: Session, change: ReviewedChange, provider: Callable[[], Provider]
+) -> tuple[Spending, Callable[[], Awaitable[Reviewer]]]:
+    """The shared limits of reviewers next to a session, with what it has used already; and a way to open one more.
+
+    `provider` makes a provider for each.
+    """
+    from codelet.context import CompactionOptions
+    from codelet.extensions.base import subsession_guards
+    from codelet.loop.beside.subsession import Borrowed, Spending, open_beside
+    from codelet.review.review_prompt import TASK
+    from codelet.review.reviewed_change import system_prompt
+    from codelet.review.reviewer import MOST_STEPS, Reviewer
+
+    spending = Spending(session.meter.limits, session.meter, TASK)
+
+    async def open_reviewer() -> Reviewer:
+        opened = open_beside(
+            session,
+            provider(),
+            tools=(),
+            system=system_prompt(change.rules),
+            mode="read-only",
+            most_steps=MOST_STEPS,
+            bare=True,
+            compaction=CompactionOptions(automatic=False),  # what is reviewed is sent whole, or said not to be
+            extensions=[Borrowed(change.tools(), subsession_guards(session.extensions))],
+        )
+        return Reviewer(opened, spending)
+
+    return spending, open_reviewer
+
+
 class _ReviewInRepl:
     """One review with the session's provider; `report` is its result."""
 
@@ -90,18 +126,17 @@ class _ReviewInRepl:
         from codelet.review.packing import planned
         from codelet.review.repeats import Repeats
         from codelet.review.review_run import ReviewOptions, ReviewRun
-        from codelet.review.reviewer import ReviewSessions
 
         session = self._repl.session
         change = await _change(self._argument)
         replayed = session.provider.origin.startswith("replay:")
-        opened = ReviewSessions(session, change, self._provider)
+        spending, open_reviewer = reviewers_beside(session, change, self._provider)
         run = ReviewRun(
             change,
             planned(change.files, window=session.models.limits.window or session.models.facts.window),
             ReviewOptions(jobs=1 if replayed else _JOBS, repeats=Repeats(files=change.files)),
-            opened.spending,
-            opened.open,
+            spending,
+            open_reviewer,
             model=lambda: session.provider.model,
         )
         yield ToolCallStarted(id=_ID, name="review", arguments={}, title=change.subject)
@@ -117,7 +152,7 @@ class _ReviewInRepl:
             error, stopped = caught, None
         finally:
             self.report = run.report(error, stopped)
-            opened.spending.settle()
+            spending.settle()
         status: ResultStatus = "failed" if self.report.partial else "done"
         found = len(self.report.findings)
         yield ToolResult(
