@@ -105,12 +105,12 @@ def patched(data: bytes, hunks: Sequence[Hunk], *, forwards: bool) -> bytes | No
     return b"\n".join([*done, *rows[place:]])
 
 
-async def holds_change(folder: Path, commit: str, files: Sequence[FileDiff]) -> bool | None:
-    """Return whether a commit is the new side of a diff (True) or the old one (False); None if it is neither."""
-    side = ChangeSide(folder, commit)
+async def sides_of_diff(folder: Path, commit: str, files: Sequence[FileDiff]) -> tuple[ChangeSide, ChangeSide | None]:
+    """The sides after and before a diff, one of which is a commit; without the second it is not known which."""
+    held = ChangeSide(folder, commit)
 
     async def holds(file: FileDiff, *, is_new: bool) -> bool:
-        data = await side.blob(_names(file, is_new=is_new)[0])
+        data = await held.blob(_names(file, is_new=is_new)[0])
         is_gone = file.state == ("removed" if is_new else "added")
         if is_gone or data is None:
             return is_gone and data is None
@@ -118,7 +118,8 @@ async def holds_change(folder: Path, commit: str, files: Sequence[FileDiff]) -> 
 
     tried = [file for file in files if file.hunks][:_MOST_TRIED]
     with suppress(ToolError):
-        for is_new in (True, False):
-            if tried and all([await holds(file, is_new=is_new) for file in tried]):
-                return is_new
-    return None
+        if tried and all([await holds(file, is_new=True) for file in tried]):
+            return held, ChangeSide(folder, commit, files, is_new=False)
+        if tried and all([await holds(file, is_new=False) for file in tried]):
+            return ChangeSide(folder, commit, files), held
+    return held, None

@@ -27,11 +27,9 @@ from codelet.tools.tool import Arguments, Tool, ToolContext, ToolOutput, tool
 _LARGEST_HITS = 256 << 10
 _MOST_LINES, _MOST_HITS, _MOST_AROUND = 400, 500, 20
 _LONGEST_LINE, _LONGEST_PATTERN, _BINARY_IN = 500, 1_000, 8_000
-_MOST_SECRETS = 1 << 19
-"""Bytes of the names to exclude: they are arguments of a command."""
+_MOST_SECRETS = 1 << 19  # bytes of the names to exclude: they are arguments of a command
 _SLOW = re.compile(r"[+*}][^()]*\)[+*{]")
-_TOP = ToolContext(Path("/"))
-"""Paths in the answers of `grep` count from the top of the repository."""
+_TOP = ToolContext(Path("/"))  # paths in the answers of `grep` count from the top of the repository
 
 
 _Side = Callable[[bool], ChangeSide]

@@ -27,8 +27,7 @@ _ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f
 _NO_FILE = b"/dev/null"
 _SUBMODULE = b"160000"
 _LARGEST_HUNK, _BINARY_IN = 16 << 20, 8_000
-_SIGNATURE = b"-- "
-"""The line that `git format-patch` writes after the last hunk."""
+_SIGNATURE = b"-- "  # `git format-patch` writes it after the last hunk
 
 
 class Hunk(Record, kw_only=True):
@@ -122,8 +121,7 @@ def parse_diff(given: Iterable[bytes]) -> Iterator[FileDiff]:
 
 def _read_hunk(header: re.Match[bytes], lines: Iterator[bytes]) -> tuple[Hunk, bytes | None]:
     """A hunk, which ends when both sides have as many lines as its header says, and the line after it."""
-    one, ones, other, others = (None if text is None else int(text) for text in header.groups()[:4])
-    old_lines, new_lines = 1 if ones is None else ones, 1 if others is None else others
+    old_start, old_lines, new_start, new_lines = (int(text or 1) for text in header.groups()[:4])
     left_old, left_new = old_lines, new_lines
     body: list[bytes] = []
     added = removed = size = 0
@@ -152,7 +150,7 @@ def _read_hunk(header: re.Match[bytes], lines: Iterator[bytes]) -> tuple[Hunk, b
     if left_old or left_new:
         flaw = "the diff ends inside this hunk" if following is None else "the diff is broken inside this hunk"
     hunk = Hunk(
-        old_start=one or 0, old_lines=old_lines, new_start=other or 0, new_lines=new_lines, section=header[5],
+        old_start=old_start, old_lines=old_lines, new_start=new_start, new_lines=new_lines, section=header[5],
         body=text, added=added, removed=removed, flaw=flaw,
     )  # fmt: skip
     return hunk, following

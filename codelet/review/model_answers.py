@@ -1,8 +1,7 @@
 """The answers of a model in a review, read leniently: findings, verdicts on them, and the closing words.
 
-Models differ in the names of keys, the words for a severity, and the text around the JSON. Everything that can be
-understood is read. An unreadable entry is dropped alone and counted; after a broken answer the model is asked again.
-The schemas are for servers that hold a model to one.
+Models differ in the names of keys, the words for a severity, and the text around the JSON. An unreadable entry is
+dropped alone and counted; after a broken answer the model is asked again. Some servers hold a model to the schemas.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The plan of a review: which files are left out and why, and the contents of each request.
 
-Names decide what is left out, if they were there before the change: a name that the change itself adds takes nothing
-out of the review. A request has the outline of the whole change, the same in all requests, and a chunk of its hunks:
-they are in the order of the diff, but a file and its test are together. A hunk that is larger than a chunk is split
-between lines. The sizes are estimates: a third of the characters, gutters included.
+A name that the change itself adds takes nothing out of the review. A request has the outline of the whole change, the
+same in all requests, and a chunk of its hunks in the diff's order, but a file and its test are together. Sizes are
+estimates: a third of the characters, gutters included.
 """
 
 from __future__ import annotations
@@ -202,10 +201,7 @@ def ended(entry: HunkCoverage, pieces: Sequence[Piece]) -> HunkCoverage:
 
 def _size(hunk: Hunk) -> int:
     """The estimate of a hunk's rows and heading."""
-    return _tokens(_HEADING + sum(min(len(line), LONGEST_LINE) + _GUTTER for line in hunk.body.split(b"\n")))
-
-
-def _tokens(length: int) -> int:
+    length = _HEADING + sum(min(len(line), LONGEST_LINE) + _GUTTER for line in hunk.body.split(b"\n"))
     return -(-length // _CHARACTERS_PER_TOKEN)
 
 
@@ -220,7 +216,7 @@ def _parts(hunk: Hunk, most: int) -> Iterator[Hunk]:
     for place in range(len(lines) + 1):
         length = min(len(lines[place]), LONGEST_LINE) + _GUTTER if place < len(lines) else 0
         is_note = place < len(lines) and lines[place][:1] == b"\\"  # belongs to the line before
-        if place < len(lines) and (place == first or is_note or _tokens(size + length) <= most):
+        if place < len(lines) and (place == first or is_note or size + length <= most * _CHARACTERS_PER_TOKEN):
             size += length
             continue
         signs = [line[:1] for line in lines[first:place]]

@@ -18,8 +18,7 @@ from codelet.review.findings import Finding
 from codelet.safety.secrets import mask
 from codelet.system.text import clean, one_line, valid_unicode, with_codes
 
-NEIGHBOURS = 3
-"""Lines on either side of a quote that a finding keeps."""
+NEIGHBOURS = 3  # lines on either side of a quote that a finding keeps
 
 _LONGEST_TITLE = 160
 _LEAST_PART = 6

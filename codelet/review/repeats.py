@@ -1,14 +1,12 @@
 """Findings that are known: by their fingerprint in a baseline, or by an ignore comment in the code.
 
 A fingerprint is made of the category, the path, the first quoted line and the nearest neighbour before it, white space
-not counted, and of the number of equal places before it in the change. A model names and quotes the same bug in other
-words each time: the rule, the title and further lines are not in it. Nor is a line number, nor anything of the other
-findings.
+not counted, and of the number of equal places before it in the change. The rule, the title and further lines are not in
+it: a model names and quotes the same bug in other words each time.
 
 The file of a baseline holds no code, only digests of it. A finding is known again by its fingerprint; if its neighbours
 or its file's name have changed, by its rule, its lines and a neighbour that is left; if the model names or quotes it in
-other words, by its category and lines that overlap, unless it is graver now. Each entry is one finding: a second bug of
-the same kind next to a known one is new.
+other words, by its category and lines that overlap, unless it is graver now. Each entry is one finding.
 """
 
 from __future__ import annotations
@@ -28,7 +26,6 @@ from codelet.system.text import one_line
 
 _VERSION = 1
 _MOST_BYTES = 64 << 20
-_SURE_NEIGHBOURS = 2
 _SIGNS = (r"#", r"//", r"\{?/\*", r"\*", r"--", r";", r"%", r"<!--", r"\(\*", r"\{-", r"'", r'"', r"!", r"REM\b")
 _COMMENT = re.compile(rf"(?:{'|'.join(_SIGNS)}).*?codelet:\s*ignore\[([^\]\n]{{1,200}})\](.*)", re.IGNORECASE)
 _COMMENT_LINE = re.compile(rf"\s*(?:{'|'.join(_SIGNS)})", re.IGNORECASE)
@@ -212,7 +209,7 @@ def _likeness(known: BaselineEntry, own: BaselineEntry, files: Mapping[str, File
     if is_same_bug and is_same_file and (near or not (own.near and known.near)):
         return 2, near
     # The change no longer has the file that the entry names: the same lines are in another one.
-    if is_same_bug and known.path not in files and near >= max(1, min(_SURE_NEIGHBOURS, len(known.near))):
+    if is_same_bug and known.path not in files and near >= max(1, min(2, len(known.near))):
         return 1, near
     # A model names and quotes the same bug in other words.
     lines = len({*own.lines} & {*known.lines})

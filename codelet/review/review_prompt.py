@@ -1,7 +1,4 @@
-"""The texts for the model in a review: rules, requests, forms of answers.
-
-Separate from `codelet.prompt`, which every session loads.
-"""
+"""The texts for the model in a review; apart from `codelet.prompt`, which every session loads."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ from codelet.usage import Usage
 
 _LONGEST_MESSAGES, _LONGEST_DESCRIPTION, _LONGEST_KNOWN = 2_000, 4_000, 4_000
 _LONGEST_WHY, _LONGEST_SUMMARY = 400, 1_200
-_MOST_AT_ONCE = 40
-"""Findings that one request confirms, unless `max_findings` asks for fewer."""
+_MOST_AT_ONCE = 40  # findings that one request confirms, unless `max_findings` asks for fewer
 _TASK = texts.ASK.format(categories="|".join(CATEGORIES), rules=", ".join(RULES))
 
 
@@ -236,9 +235,8 @@ class ReviewRun:
         """Ask once more for quotes that are in the change. Findings without a place then are set aside."""
         self._aside += lost  # until there is an answer
         try:
-            again = await reviewer.go_on(
-                texts.NOWHERE.format(findings=_listed(lost, "title", "path", "quote")), claims_in, FINDINGS
-            )
+            question = texts.NOWHERE.format(findings=_listed(lost, "title", "path", "quote"))
+            again = await reviewer.go_on(question, claims_in, FINDINGS)
         except Unanswered:
             return []
         findings, _ = self._placed([claim for claim in again if claim not in claims])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from codelet.errors import UsageError
 from codelet.record import Record
 from codelet.review import review_prompt
-from codelet.review.commit_files import ChangeSide, CommitFiles, holds_change
+from codelet.review.commit_files import ChangeSide, CommitFiles, sides_of_diff
 from codelet.review.diff import FileDiff, Hunk, name_of_bytes, parse_diff, unread_file
 from codelet.review.packing import vendored_folder
 from codelet.system.git import revisions, run_git
@@ -43,16 +43,14 @@ _LARGEST, _LARGEST_NEW, _MOST_NAMES = 1 << 30, 1 << 20, 16 << 20
 _PATIENCE = 600.0
 _MESSAGES = ("-n", "20", "--no-decorate", "--no-color", "--format=%s%n%n%b")
 _RULES = "REVIEW.md"
-_INSTRUCTIONS = ("CLAUDE.md", "AGENTS.md")
-"""The first existing one counts, as in a session."""
+_INSTRUCTIONS = ("CLAUDE.md", "AGENTS.md")  # the first existing one counts, as in a session
 _LONGEST_RULES, _MOST_RULES = 24_000, 40
 
 
 class Wanted(Record, kw_only=True):
-    """The change that the user named. `name` is a range or a commit, or the branch to compare with.
+    """The change that the user named: a range, a commit, the branch to compare with, or a diff and its rules' `base`.
 
-    `base` is the commit whose rules hold for a diff that was made already. `since` is a commit that was reviewed
-    before, or `BASE..COMMIT` with the base of that review.
+    `since` is a commit that was reviewed before, or `BASE..COMMIT` with the base of that review.
     """
 
     kind: Kind
@@ -100,12 +98,8 @@ async def change_from_diff(lines: Iterable[bytes], folder: Path, name: str, base
     )
     if head is None:
         return change
-    holds, held = await holds_change(folder, head, files), ChangeSide(folder, head)
-    if holds is None:
-        return change.replace(after=held, is_sure=False)
-    if holds:
-        return change.replace(after=held, before=ChangeSide(folder, head, files, is_new=False))
-    return change.replace(after=ChangeSide(folder, head, files), before=held)
+    after, before = await sides_of_diff(folder, head, files)
+    return change.replace(after=after, before=before, is_sure=before is not None)
 
 
 async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
@@ -190,12 +184,10 @@ async def _head(folder: Path) -> str | None:
 async def _files(folder: Path, paths: tuple[str, ...], *what: str) -> tuple[FileDiff, ...]:
     """The files of a diff that git makes."""
     answer = await run_git(folder, "diff", *_DIFF, *what, "--", *paths, timeout=_PATIENCE, limit=_LARGEST)
-    if answer is None:
-        raise UsageError("git made no diff: it was not run")
-    if answer.exit_code != 0 or not answer.complete:
-        why = answer.broken_off or (answer.stderr.splitlines()[-1] if answer.stderr else "it is larger than 1 GiB")
-        raise UsageError(f"git made no diff: {why}")
-    return tuple(parse_diff(BytesIO(answer.stdout)))
+    if answer is not None and answer.exit_code == 0 and answer.complete:
+        return tuple(parse_diff(BytesIO(answer.stdout)))
+    said = (answer.broken_off, *answer.stderr.splitlines()[-1:], "it is larger than 1 GiB") if answer else ("no git",)
+    raise UsageError(f"git made no diff: {next(filter(None, said))}")
 
 
 async def _with_known_folders(folder: Path, files: tuple[FileDiff, ...], base: str | None) -> tuple[FileDiff, ...]:

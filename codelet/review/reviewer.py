@@ -25,10 +25,8 @@ MOST_STEPS = 12
 """Requests that one question may take, with those in which the model looks something up."""
 
 _ATTEMPTS = 2
-_FINAL = frozenset((400, 401, 402, 403, 404))
-"""Statuses that the same question would meet again."""
-_BUSY = frozenset((408, 425, 429, 502, 503, 504, 529))
-"""Statuses of a server that has no time now: it is waited for."""
+_FINAL = frozenset((400, 401, 402, 403, 404))  # the same question would meet these again
+_BUSY = frozenset((408, 425, 429, 502, 503, 504, 529))  # a server with these has no time now: it is waited for
 _PATIENCE, _LONGEST_PAUSE = 60.0, 20.0
 """Seconds for which a busy server is waited for without --timeout, and between two attempts."""
 _TOO_LARGE = (
@@ -58,10 +56,9 @@ class Reviewer:
         spending.watch(session)
 
     async def ask(self, question: str, read: Callable[[str], Answered], schema: dict[str, Any]) -> Answered:
-        """Ask a question in a new conversation, and return the answer as `read` parses it.
+        """Ask a question in a new conversation, and return the answer as `read` parses it; wait for a busy server.
 
-        After BadAnswer the model is asked once more with the problem. Waits for a busy server. Raises Unanswered, and
-        LimitReached if a limit of the run is passed.
+        After BadAnswer the model is asked once more with the problem. Raises Unanswered and LimitReached.
         """
         end = time.monotonic() + _PATIENCE if self.deadline is None else self.deadline
         first: ProviderError | None = None

@@ -94,7 +94,7 @@ def gate_of(options: argparse.Namespace) -> Gate:
     )
 
 
-def file_of(options: argparse.Namespace, name: str) -> str | None:
+def text_of_option(options: argparse.Namespace, name: str) -> str | None:
     """The text of the file that an option names; None without the option. Raises UsageError."""
     path = getattr(options, name)
     if path is None:
@@ -109,7 +109,7 @@ def file_of(options: argparse.Namespace, name: str) -> str | None:
 
 def description_of(options: argparse.Namespace) -> str:
     """The author's words about the change: from the named file, else from the event of the CI. Raises UsageError."""
-    if (described := file_of(options, "description")) is not None:
+    if (described := text_of_option(options, "description")) is not None:
         return described
     parts = [os.environ.get("CI_MERGE_REQUEST_TITLE"), os.environ.get("CI_MERGE_REQUEST_DESCRIPTION")]
     if (event := os.environ.get("GITHUB_EVENT_PATH")) and os.environ.get("GITHUB_ACTIONS"):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from codelet.context.tokens import estimate_text
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, CodeletError, UsageError
-from codelet.frontends.commands.review_arguments import description_of, file_of, gate_of
+from codelet.frontends.commands.review_arguments import description_of, gate_of, text_of_option
 from codelet.frontends.commands.review_outputs import (
     ReportFile,
     check_target,
@@ -113,7 +113,7 @@ class _Review:
         named = self._settings.model
         window = self._settings.window or (model_facts(named).window if named else DEFAULT_WINDOW)
         plan = planned(change.files, window=window, most=options.chunk_tokens, generated=options.generated)
-        self._system = system_prompt(change.rules, file_of(options, "rules"))
+        self._system = system_prompt(change.rules, text_of_option(options, "rules"))
         self._tools = change.tools()
         if options.dry_run:
             return self._dry_run(change, plan)

@@ -13,7 +13,7 @@ from pathlib import Path
 from codelet.errors import EXIT_DONE, UsageError
 from codelet.frontends.streams import say
 from codelet.review.findings import Report, read_report
-from codelet.review.posting.comments import reviewed_range
+from codelet.review.formats.markdown_report import reviewed_range
 from codelet.review.posting.forges import GitHubRequest, GitLabRequest, PostedRequest, Posting
 from codelet.review.posting.service_api import ServiceApi, ServiceRefusal, patiently
 

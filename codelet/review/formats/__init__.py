@@ -1,7 +1,7 @@
 """The formats of a report by name.
 
-Each format is a function from a report to text, imported when it is used. Each marks a review that is not whole: none
-can pass for a clean one. A file with a reason to be short: front ends need the names without the formats.
+Each is a function from a report to text, imported when it is used: this file is apart, since front ends need the names
+alone. Each marks a review that is not whole: none can pass for a clean one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ FORMATS = {
     "github": "codelet.review.formats.issue_lists:github_annotations",
     "junit": "codelet.review.formats.issue_lists:junit",
 }
-"""The module and the function of each format, by the name that the user gives."""
 
 
 def written(name: str, report: Report) -> str:

@@ -13,7 +13,6 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from codelet.review.findings import Report, Severity
 from codelet.review.formats import sentences
-from codelet.review.formats.sentences import notices
 from codelet.system.text import with_codes
 
 _WORDS: dict[Severity, tuple[str, str, str]] = {
@@ -33,7 +32,7 @@ def github_annotations(report: Report) -> str:
     outcome += [f"Commit {report.head[:12]}."] if report.head else []
     kind = "notice" if report.is_whole else "error"
     lines = [_command(kind, " ".join(filter(None, outcome)), {"title": "codelet review"})]
-    for each in notices(report):
+    for each in sentences.notices(report):
         if each.kind in ("run", "nothing"):
             continue  # the first line says it
         properties = {"file": each.path} if each.path is not None else {}
@@ -67,7 +66,7 @@ def code_quality(report: Report) -> str:
                 "lines": {"begin": each.line or 1} | ({"end": each.end_line} if each.end_line else {}),
             },
         }
-        for each in notices(report)
+        for each in sentences.notices(report)
     ]
     return json.dumps(issues, indent=2) + "\n"
 
@@ -76,7 +75,7 @@ def rdjson(report: Report) -> str:
     """The report for `reviewdog -f=rdjson`."""
     source = {"name": "codelet"}
     diagnostics = []
-    for each in notices(report):
+    for each in sentences.notices(report):
         location: dict[str, Any] = {"path": each.path or sentences.some_file(report)}
         diagnostic: dict[str, Any] = {
             "message": each.text,
@@ -104,7 +103,7 @@ def junit(report: Report) -> str:
         if hunk.state in ("reviewed", "skipped"):
             tag = "skipped" if hunk.state == "skipped" else ""
             cases.append(_case(f"{sentences.hunk_place(hunk)} {hunk.state}", hunk.path, tag, hunk.why, hunk.state))
-    for each in notices(report):
+    for each in sentences.notices(report):
         is_grave = report.gate.fails(each.severity)
         tag = {"finding": "failure" if is_grave else "system-out", "nothing": "skipped"}.get(each.kind, "")
         if not tag:  # an error if it makes the review incomplete

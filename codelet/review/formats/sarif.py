@@ -25,8 +25,7 @@ _LEVELS: dict[Severity, tuple[str, str]] = {
 }
 """Levels, and scores in the bands that services read as critical, high, medium and low."""
 
-_MOST_RESULTS, _MOST_TAGS = 5_000, 10
-"""The number of results that GitHub shows of a run, and of tags that it takes for a rule."""
+_MOST_RESULTS, _MOST_TAGS = 5_000, 10  # that GitHub shows of a run, and takes for a rule
 _HELP = "A comment `codelet: ignore[RULE] reason` on the line sets a finding aside."
 
 _Json = dict[str, Any]

@@ -12,9 +12,7 @@ from codelet.system.text import with_codes
 
 NOTHING = "There was nothing to review."
 UNCHANGED = "on lines that the change does not touch"
-"""The note on a finding with `unchanged`."""
 INCOMPLETE = "codelet-incomplete"
-"""The rule of a notice about what was not reviewed."""
 
 _MOST_ASIDE = 50
 # Those without a place or a confirmation are listed as findings.

@@ -14,16 +14,15 @@ from urllib.parse import quote
 from codelet.errors import ProviderError
 from codelet.record import Record
 from codelet.review.findings import AsideKind, Finding, Report
+from codelet.review.formats import markdown_report as markdown
 from codelet.review.formats import sentences
-from codelet.review.posting.comments import finding_comment, finding_of, findings_by_key, is_summary, summary_comment
 from codelet.review.posting.service_api import ServiceApi, ServiceRefusal
 from codelet.system.text import one_line
 
 _Attempts = list[tuple[str, dict[str, Any]]]
 """The requests that would place a comment, the one on the finding's lines first, each with its path and body."""
 
-_REFUSED_PLACE = (400, 422)
-"""The answers of GitLab and GitHub for a line that they do not show as part of the change."""
+_REFUSED_PLACE = (400, 422)  # from GitLab and GitHub for a line that they do not show as part of the change
 _PAGE = """query($owner: String!, $name: String!, $number: Int!, $after: String) {
   viewer { login }
   repository(owner: $owner, name: $name) { pullRequest(number: $number) {
@@ -36,8 +35,7 @@ _THREADS = _PAGE % (
 _COMMENTS = _PAGE % ("comments", "databaseId body viewerDidAuthor")
 _RESOLVE = "mutation($id: ID!) { %s(input: {threadId: $id}) { thread { id } } }"
 
-_MOST_COMMENTS = 50
-"""Comments on single findings in one run; the others are in the summary."""
+_MOST_COMMENTS = 50  # on single findings in one run; the others are in the summary
 _AT_ONCE = 20
 _STILL_THERE: frozenset[AsideKind] = frozenset(("misplaced", "unconfirmed", "below", "surplus", "duplicate"))
 """Findings that are not reported on their lines, although nothing says that they are gone."""
@@ -55,7 +53,7 @@ class Thread(Record):
     @property
     def key(self) -> str:
         """The key of the finding that it is on; "" if it is on none."""
-        return finding_of(self.text)[0]
+        return markdown.finding_of(self.text)[0]
 
 
 class PostedRequest(ABC):
@@ -87,7 +85,7 @@ class PostedRequest(ABC):
     def read(self) -> None:
         own = list(self.own_comments())
         self.threads = [each for each in own if each.key]
-        self.summary = next((each for each in own if is_summary(each.text)), None)
+        self.summary = next((each for each in own if markdown.reviewed_range(each.text) is not None), None)
 
     def comment(self, findings: Mapping[str, Finding], placed: dict[str, bool], *, exact: bool) -> None:
         """Comment on findings by key; add whether they have a place. `exact`: their lines are those of the head."""
@@ -145,7 +143,7 @@ class GitHubRequest(PostedRequest):
             super().comment(findings, placed, exact=exact)
 
     def attempts(self, key: str, finding: Finding) -> _Attempts:
-        body = finding_comment(key, finding, on_lines=False)
+        body = markdown.finding_comment(key, finding, on_lines=False)
         file = {"path": finding.path, "subject_type": "file", "body": body, "commit_id": self.head}
         lines = {**self._on_lines(key, finding), "commit_id": self.head}
         return [("/comments", lines), ("/comments", file)]
@@ -154,7 +152,7 @@ class GitHubRequest(PostedRequest):
         lines: dict[str, Any] = {"path": finding.path, "line": finding.end_line, "side": "RIGHT"}
         if finding.end_line > finding.line:
             lines |= {"start_line": finding.line, "start_side": "RIGHT"}
-        return {**lines, "body": finding_comment(key, finding, on_lines=True)}
+        return {**lines, "body": markdown.finding_comment(key, finding, on_lines=True)}
 
     def resolve(self, thread: str, *, resolved: bool) -> None:
         self._query(_RESOLVE % ("resolveReviewThread" if resolved else "unresolveReviewThread"), {"id": thread})
@@ -205,7 +203,7 @@ class GitLabRequest(PostedRequest):
                     continue
                 text, is_resolved = first.get("body") or "", bool(first.get("resolved"))
                 by_us = is_resolved and (first.get("resolved_by") or {}).get("id") == own
-                number = str(first["id"]) if is_summary(text) else discussion["id"]
+                number = str(first["id"]) if markdown.reviewed_range(text) is not None else discussion["id"]
                 yield Thread(number, text, (first.get("position") or {}).get("new_path") or "", is_resolved, by_us)
             page = headers.get("x-next-page", "")
 
@@ -214,9 +212,9 @@ class GitLabRequest(PostedRequest):
         file = {**self._commits, "new_path": finding.path}
         file["old_path"] = self._old_paths.get(finding.path, finding.path)
         suggestion = f"suggestion:-{finding.end_line - finding.line}+0"
-        on_lines = finding_comment(key, finding, on_lines=True, suggestion=suggestion)
+        on_lines = markdown.finding_comment(key, finding, on_lines=True, suggestion=suggestion)
         lines = {"body": on_lines, "position": {**file, "position_type": "text", "new_line": finding.end_line}}
-        elsewhere = {"body": finding_comment(key, finding, on_lines=False)}
+        elsewhere = {"body": markdown.finding_comment(key, finding, on_lines=False)}
         on_file = {**elsewhere, "position": {**file, "position_type": "file"}}
         return [("/discussions", each) for each in (lines, on_file, elsewhere)]
 
@@ -235,7 +233,7 @@ class Posting:
     def __init__(self, request: PostedRequest, report: Report) -> None:
         self._request = request
         self._report = report
-        self._wanted = findings_by_key(report.findings)
+        self._wanted = markdown.findings_by_key(report.findings)
         self.placed: dict[str, bool] = {}
         self.present: set[str] | None = None
         self.in_summary = 0
@@ -269,7 +267,7 @@ class Posting:
         unplaced = {key for key in missing if not self.placed.get(key)}
         self.in_summary = len(unplaced)
         before = "" if request.summary is None else request.summary.text
-        text = summary_comment(report, unplaced, before, newest=self.newest)
+        text = markdown.summary_comment(report, unplaced, before, newest=self.newest)
         if text.split() != before.split():
             request.summarise(text)
 
@@ -282,4 +280,4 @@ class Posting:
             return []
         doubtful = {(each.path, each.rule) for each in open_ones}
         threads = [each for each in self._request.threads if not each.resolved and each.key not in self._wanted]
-        return [each for each in threads if (each.path, finding_of(each.text)[1]) not in doubtful]
+        return [each for each in threads if (each.path, markdown.finding_of(each.text)[1]) not in doubtful]

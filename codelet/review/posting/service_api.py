@@ -15,10 +15,8 @@ from urllib.parse import urlsplit
 from codelet.errors import ProviderError, UsageError
 from codelet.system.text import one_line
 
-_SECONDS = 30.0
+_SECONDS, _LONGEST_WAIT, _ATTEMPTS = 30.0, 60.0, 20
 _MOST_BYTES = 32 << 20
-_LONGEST_WAIT = 60.0
-_ATTEMPTS = 20
 _PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 Acted = TypeVar("Acted")
