@@ -150,7 +150,7 @@ def history(repository: Path, most: int) -> bool:
         plant(repository, commit, score, seed=number, most=4)
     asked = requests.total() - requests[0]
     share = requests[1] / max(1, asked)
-    print(f"{repository.name}: one request for {requests[1]} of {asked} commits ({share:.1%})")
+    print(f"{repository.resolve().name}: one request for {requests[1]} of {asked} commits ({share:.1%})")
     print(f"  {score.planted.total()} findings planted, {len(score.wrong)} not on their line", *score.wrong[:20])
     return share >= 0.95 and not score.wrong
 
