@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import platform
 import re
 import struct
@@ -191,6 +192,27 @@ _WITHOUT_METADATA = """
 """.split()
 
 
+_WRITING = """
+    open openat openat2 creat mkdir mkdirat unlink unlinkat rmdir rename renameat renameat2 link linkat symlink
+    symlinkat
+""".split()
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_what_opens_a_file_is_handed_on_only_if_it_may_write(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    filter_program.cache_clear()
+    program = filter_program(network=False, metadata=False, writing=True)
+    filter_program.cache_clear()
+    own = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[machine]
+    lines = list(struct.iter_unpack("HBBI", program))
+    for number, at in {"x86_64": {2: 1, 257: 2}, "aarch64": {56: 2}}[machine].items():
+        for flags, asked in ((0, False), (os.O_CLOEXEC | os.O_DIRECTORY, False), (1, True), (2, True), (0o100, True)):
+            arguments = [flags if place == at else 0 for place in range(6)]
+            given = answer(lines, struct.pack("=II8x6Q", number, own, *arguments))
+            assert given == (0x7FC00001 if asked else 0x7FFF0000), (number, flags)
+
+
 @pytest.mark.parametrize("machine", _HEADERS)
 def test_the_numbers_are_those_of_the_kernels_headers(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An older header may lack calls of the filter, but not the other way round."""
@@ -199,11 +221,11 @@ def test_the_numbers_are_those_of_the_kernels_headers(machine: str, monkeypatch:
     listed = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", _HEADERS[machine].read_text()))
     monkeypatch.setattr(platform, "machine", lambda: machine)
     filter_program.cache_clear()
-    lines = list(struct.iter_unpack("HBBI", filter_program(network=False, metadata=False)))
+    lines = list(struct.iter_unpack("HBBI", filter_program(network=False, metadata=False, writing=True)))
     filter_program.cache_clear()
     # A comparison that jumps over a block where it fails is one of the call's number.
     numbers = {value for code, fits, _, value in lines if code == 0x15 and fits == 0}
     last = max(map(int, listed.values()))
-    wanted = {int(listed[name]) for name in _WITHOUT_METADATA if name in listed}
+    wanted = {int(listed[name]) for name in (*_WITHOUT_METADATA, *_WRITING) if name in listed}
     assert len(wanted) > 40
     assert {number for number in numbers if number <= last} == wanted

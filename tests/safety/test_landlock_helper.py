@@ -67,10 +67,10 @@ async def test_a_granted_file_is_a_whole_file_and_all_else_is_closed(tmp_path: P
         pytest.skip("needs Landlock")
     found = json.loads(done.output)
     assert (root / "granted").read_text() == "n"
-    assert {name for name, number in found.items() if number == 0} == {"write", "read", "cut", "list"}
+    assert {name for name, number in found.items() if number == 0} == {"write", "read", "cut", "list", "make"}
     assert found["device"] == errno.ENOTTY, "the device is asked, and is no terminal"
     refused = {name for name, number in found.items() if number == errno.EACCES}
-    assert refused == {"read another", "write another", "write what is read", "make"}
+    assert refused == {"read another", "write another", "write what is read"}
     assert (found["NoNewPrivs:"], int(found["CapEff:"], 16)) == ("1", 0)
     assert os.geteuid() or int(found["CapBnd:"], 16) == 0, "root gets none back either"
 
@@ -153,6 +153,124 @@ async def test_modes_times_and_owners_change_only_where_the_command_may_write(
     assert (root / "folder/link").lstat().st_mtime_ns == 2
 
 
+_WRITES = """
+import ctypes, errno, json, os, sys
+root, outside = sys.argv[1:]
+os.chdir(root)
+libc = ctypes.CDLL(None, use_errno=True)
+
+def tried(function, *arguments, **named):
+    try:
+        function(*arguments, **named)
+    except OSError as error:
+        return error.errno
+    return 0
+
+def write(path, flags=os.O_WRONLY | os.O_CREAT, **named):
+    descriptor = os.open(path, flags, 0o666, **named)
+    assert not os.get_inheritable(descriptor)
+    try:
+        os.write(descriptor, b"new")
+    finally:
+        os.close(descriptor)
+
+def exchange(one, other):
+    if libc.renameat2(-100, one.encode(), -100, other.encode(), 2):
+        raise OSError(ctypes.get_errno(), "")
+
+os.umask(0o027)
+here = os.open(".", os.O_RDONLY)
+done = {
+    "a new file": tried(write, "new"),
+    "a whole path": tried(write, f"{root}/whole"),
+    "the folder's descriptor": tried(write, "described", dir_fd=here),
+    "only a new one": tried(write, "new", os.O_WRONLY | os.O_CREAT | os.O_EXCL) - errno.EEXIST,
+    "a new folder": tried(os.mkdir, "made"),
+    "in the new folder": tried(write, "made/inner"),
+    "a deeper folder": tried(os.makedirs, "made/a/b/"),
+    "a link": tried(os.symlink, "inner", "made/link"),
+    "a hard link": tried(os.link, "made/inner", "linked"),
+    "another name": tried(os.rename, "made/inner", "made/renamed"),
+    "over a file": tried(os.replace, "whole", "plain"),
+    "the file that came instead": tried(write, "plain", os.O_WRONLY | os.O_APPEND),
+    "an old folder": tried(os.rename, "folder", "moved"),
+    "in the moved folder": tried(write, "moved/inner"),
+    "removed": tried(os.unlink, "described"),
+    "a removed folder": tried(os.rmdir, "made/a/b"),
+    "beside a protected folder": tried(write, ".github/new"),
+    "mode": tried(os.chmod, "made/renamed", 0o751),
+    "no folder": tried(write, "absent/x") - errno.ENOENT,
+    "into a temporary folder": tried(os.rename, "linked", os.environ["TMPDIR"] + "/x") - errno.EXDEV,
+}
+os.symlink(".git", "way")
+os.symlink(".git/config", "file")
+os.symlink(outside, "out")
+refused = {
+    "in the protected folder": tried(write, ".git/hook"),
+    "of the protected folder": tried(write, ".git/config"),
+    "a folder in it": tried(os.mkdir, ".git/made"),
+    "a link in it": tried(os.symlink, "/bin/true", ".git/hook"),
+    "a hard link in it": tried(os.link, "plain", ".git/hook"),
+    "a hard link of it": tried(os.link, ".git/config", "config"),
+    "into it": tried(os.rename, "plain", ".git/hook"),
+    "out of it": tried(os.rename, ".git/config", "config"),
+    "removed from it": tried(os.unlink, ".git/config"),
+    "away": tried(os.rename, ".git", "gone"),
+    "the way to one": tried(os.rename, ".github", "gone"),
+    "over one": tried(os.rename, "plain", "protected"),
+    "exchanged": tried(exchange, "moved", ".git"),
+    "exchanged with another": tried(exchange, "moved", "plain"),
+    "by a link to the folder": tried(write, "way/hook"),
+    "by a link to the file": tried(write, "file", os.O_WRONLY),
+    "by the process's own folder": tried(write, "/proc/self/cwd/.git/hook"),
+    "by the other case": tried(write, ".GIT"),
+    "without a name": tried(write, ".git", os.O_WRONLY | os.O_TMPFILE),
+    "outside": tried(write, f"{outside}/x"),
+    "above": tried(write, "../x"),
+    "outside by a link": tried(write, "out/x"),
+    "a hard link of a file outside": tried(os.link, f"{outside}/kept", "kept"),
+    "out": tried(os.rename, "plain", f"{outside}/x"),
+    "a mode": tried(os.chmod, ".git/config", 0o777),
+    "a mode of the way to one": tried(os.chmod, ".github", 0o777),
+}
+print(json.dumps([done, refused]))
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the numbers of its calls are not known")
+async def test_beside_protected_entries_all_else_can_be_made_renamed_and_removed(tmp_path: Path) -> None:
+    root, outside = tmp_path / "work", tmp_path / "outside"
+    for folder in (root / ".git", root / ".github/workflows", root / "folder", outside):
+        folder.mkdir(parents=True)
+    for path in (root / ".git/config", root / "protected", root / "plain", outside / "kept"):
+        path.write_text("planted\n")
+    protected = tuple(str(root / name) for name in (".git", ".github/workflows", "protected"))
+
+    def kept() -> list[object]:
+        places = [root / ".git", root / ".git/config", root / ".github/workflows", root / "protected", outside]
+        return [(path, path.stat().st_ino, path.stat().st_mtime_ns, path.stat().st_mode) for path in places]
+
+    before = kept()
+    words = landlock_argv(
+        [sys.executable, "-c", _WRITES, str(root), str(outside)],
+        Bounds(root=str(root), protected=protected, open_home=True),
+    )
+    done = await run_child(words, cwd=tmp_path, timeout=60, output_limit=10_000)
+    if "the kernel has no Landlock" in done.output:
+        pytest.skip("needs Landlock")
+    made, refused = json.loads(done.output)
+    assert set(made.values()) == {0}, made
+    assert set(refused.values()) == {errno.EACCES, errno.EXDEV, errno.EINVAL}, refused
+    assert refused["exchanged with another"] == errno.EINVAL, "programs try again without"
+    assert kept() == before
+    assert sorted(path.name for path in root.iterdir()) == [
+        ".git", ".github", "file", "linked", "made", "moved", "new", "out", "plain", "protected", "way"
+    ]  # fmt: skip
+    assert (root / "plain").read_text() == "newnew"
+    assert ((root / "new").stat().st_mode & 0o777, (root / "made").stat().st_mode & 0o777) == (0o640, 0o750)
+    assert (root / "made/renamed").stat().st_mode & 0o777 == 0o751
+
+
 _USES_TEMPORARY = """
 import os, signal, sys, tempfile, time
 print(tempfile.mkstemp()[1], flush=True)
@@ -200,8 +318,14 @@ async def test_a_command_has_a_temporary_folder_of_its_own_that_goes_with_it(
         ("cc -o program -x c - <<< 'int main(){return 0;}' && ./program", "program"),
     ],
 )
+@pytest.mark.parametrize("protected", [False, True], ids=["nothing protected", "beside protected entries"])
 @pytest.mark.needs("bash", "tar", "git", "cc")
-async def test_programs_that_set_modes_and_times_end_well(tmp_path: Path, command: str, made: str) -> None:
+async def test_programs_that_set_modes_and_times_end_well(
+    tmp_path: Path, command: str, made: str, protected: bool
+) -> None:
+    if protected:
+        for name in (".git", ".github/workflows"):
+            (tmp_path / name).mkdir(parents=True)
     with tarfile.open(tmp_path / "packed.tar", "w") as packed:
         entry = tarfile.TarInfo("packed/run")
         entry.mode, entry.mtime, entry.uid, entry.gid = 0o751, 5, os.getuid(), os.getgid()

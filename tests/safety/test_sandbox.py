@@ -273,6 +273,7 @@ async def test_what_a_command_made_that_is_protected_is_told_once(tmp_path: Path
 async def test_without_its_filter_of_calls_a_command_does_not_run(tmp_path: Path, calls: str) -> None:
     helper = ROOT / "codelet" / "safety" / "sandbox" / "landlock_helper.py"
     request = {"write": [str(tmp_path)], "read": ["/"], "list": [], "network": False, "calls": calls, "helped": {}}
+    request["guarded"] = []
     request["temporary"] = str(tmp_path)
     words = [sys.executable, "-I", "-S", str(helper), json.dumps(request), "touch", str(tmp_path / "ran")]
     done = await run_child(words, cwd=tmp_path, timeout=60, output_limit=1000)

@@ -8,6 +8,7 @@ hands changes of modes, times and owners to the helper.
 
 from __future__ import annotations
 
+import os
 import platform
 import struct
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX: both put letters in
 
 _LOAD, _EQUAL, _MASK, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
 _NUMBER_AT, _MACHINE_AT, _ARGUMENTS_AT = 0, 4, 16
-_ERROR, _ASK_HELPER, _ALLOW = 0x00050000, 0x7FC00000, 0x7FFF0000
+_ERROR, _ASK_HELPER, _ASK_TO_WRITE, _ALLOW = 0x00050000, 0x7FC00000, 0x7FC00001, 0x7FFF0000
 _REFUSE, _UNKNOWN, _UNSUPPORTED = (_ERROR | number for number in (EACCES, ENOSYS, EOPNOTSUPP))
 
 # The kernel's number of the machine, and its column in the table `calls`.
@@ -30,16 +31,19 @@ _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
 _SET_FLAGS = (0x40086602, 0x401C5820)  # FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR: attributes of a file
 
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+
 _Line = bytes
 
 
 @cache
-def filter_program(*, network: bool, metadata: bool) -> bytes:
+def filter_program(*, network: bool, metadata: bool, writing: bool = False) -> bytes:
     """The filter for the kernel. `network` permits internet sockets.
 
     `metadata` permits changes of file modes, owners, times and attributes, internet sockets, shared memory, and other
     processes' priorities: a sandbox with read-only mounts and separate network and process namespaces needs no filter
-    for them. Raises FileNotFoundError for a machine with unknown calls.
+    for them. With `writing` the helper answers all calls that write. Raises FileNotFoundError for a machine with
+    unknown calls.
     """
     machine = platform.machine()
     if machine not in _MACHINES:
@@ -53,8 +57,9 @@ def filter_program(*, network: bool, metadata: bool) -> bytes:
         _jump(_AT_LEAST, 0, 1, 0x40000000),  # x32: the same calls by other numbers
         _answer(_REFUSE),
     ]
-    numbers = {name: row.split()[column] for rows in read_table("calls").values() for name, row in rows.items()}
-    for name, block in _blocks(network=network, metadata=metadata).items():
+    calls = read_table("calls")
+    numbers = {name: row.split()[column] for key in calls if key != "opening" for name, row in calls[key].items()}
+    for name, block in _blocks(network=network, metadata=metadata, writing=writing).items():
         if numbers[name] != "-":
             lines += [_jump(_EQUAL, 0, len(block), int(numbers[name])), *block]
     lines.append(_answer(_ALLOW))
@@ -64,10 +69,11 @@ def filter_program(*, network: bool, metadata: bool) -> bytes:
 def helped_calls() -> dict[str, str]:
     """The calls that the helper of Landlock answers: their names by number."""
     _, column = _MACHINES[platform.machine()]
-    return {row.split()[column]: name for name, row in read_table("calls")["helped"].items()}
+    calls = read_table("calls")
+    return {row.split()[column]: name for name, row in (calls["helped"] | calls["writing"]).items()}
 
 
-def _blocks(*, network: bool, metadata: bool) -> dict[str, list[_Line]]:
+def _blocks(*, network: bool, metadata: bool, writing: bool) -> dict[str, list[_Line]]:
     """The filter's lines for each call that it examines."""
     calls = read_table("calls")
     refused = [*calls["refused"], *(() if metadata else (*calls["metadata"], *calls["shared memory"]))]
@@ -81,6 +87,12 @@ def _blocks(*, network: bool, metadata: bool) -> dict[str, list[_Line]]:
         blocks |= {name: [_answer(_UNSUPPORTED)] for name in calls["extended attributes"]}
         named = {name: int(row.split()[2]) for name, row in calls["of processes"].items()}
         blocks |= {name: _unless(argument, [0], refuse=False) for name, argument in named.items()}
+    if writing:
+        blocks |= {name: [_answer(_ASK_TO_WRITE)] for name in calls["writing"]}
+        for name, row in calls["opening"].items():
+            reads = [_load(_ARGUMENTS_AT + 8 * int(row)), _jump(_MASK, 1, 0, _WRITE_FLAGS), _answer(_ALLOW)]
+            blocks[name] = [*reads, *blocks[name]]
+        blocks |= {name: [_answer(_UNKNOWN)] for name in calls["opening unseen"]}
     internet = [_AF_INET, _AF_INET6, _AF_NETLINK] if network or metadata else []
     blocks["socket"] = _unless(0, internet, refuse=False)
     return blocks

@@ -119,7 +119,8 @@ def landlock_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
     """The words that run `command` confined by Landlock.
 
     Landlock can only grant whole folders. In a folder with a protected or hidden entry, each other entry is granted
-    separately, and no new one can be made or read.
+    separately. The helper makes new entries there, but for a command that lasts, and no new one can be read where
+    something is hidden.
     """
     excepted = (*bounds.protected, f"{bounds.root}/.git") if bounds.settled else bounds.protected
     writable = _granted(bounds.root, excepted) if bounds.kind == "workspace" else []
@@ -128,9 +129,11 @@ def landlock_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
     real = list(dict.fromkeys(map(os.path.realpath, system)))
     besides = dict.fromkeys(map(os.path.realpath, () if bounds.open_home else (*bounds.seen, bounds.root)))
     not_read = (*bounds.hidden, *filter(None, [covered]))
-    calls = filter_program(network=bounds.network, metadata=False)
+    helped = bounds.kind == "workspace" and writable != [bounds.root] and not bounds.settled
+    calls = filter_program(network=bounds.network, metadata=False, writing=helped)
     request = {
         "write": writable,
+        "guarded": [bounds.root, *bounds.protected] if helped else [],
         "read": [granted for place in real for granted in _granted(place, not_read)]
         + [granted for place in besides for granted in _granted(place, bounds.hidden)],
         "list": [*real, *besides],

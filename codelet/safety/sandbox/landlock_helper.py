@@ -3,8 +3,12 @@
 It gives up every privilege and forks. The child restricts itself to the paths in the request, installs the filter of
 system calls and becomes the command. The parent waits, changes modes, times and owners for the command where it may
 write, removes its private temporary folder, and exits as the command did. Arguments: a JSON object `{"write": [paths],
-"read": [paths], "list": [paths], "network": bool, "calls": hex, "helped": {number: name}, "temporary": path}`, then the
-command's words. Any failure ends the helper, so that no command runs with more rights than requested.
+"guarded": [paths], "read": [paths], "list": [paths], "network": bool, "calls": hex, "helped": {number: name},
+"temporary": path}`, then the command's words. Any failure ends the helper: no command runs with more rights than that.
+
+Landlock grants folders with all that is in them. In a workspace with protected entries, `guarded` (the workspace, then
+these entries), it can grant only the other entries one by one; so the parent also opens, makes, renames and removes
+what is not protected there. All calls that it leaves to the kernel meet Landlock.
 """
 
 from __future__ import annotations
@@ -19,16 +23,18 @@ import signal
 import stat
 import struct
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, NoReturn
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _PR_CAPBSET_DROP = 38, 22, 2, 24
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
-_SET_FILTER, _WITH_LISTENER = 1, 1 << 3
+_SET_FILTER, _WITH_LISTENER, _UNTIL_KILLED = 1, 1 << 3, 1 << 5
 _ASK_HELPER, _REFUSE = struct.pack("HxxI", 6, 0x7FC00000), struct.pack("HxxI", 6, 0x00050000 | errno.EACCES)
-_RECEIVE, _SEND = 0xC0502100, 0xC0182101
+_ASK_TO_WRITE, _ALLOW = struct.pack("HxxI", 6, 0x7FC00001), struct.pack("HxxI", 6, 0x7FFF0000)
+_RECEIVE, _SEND, _ADD_DESCRIPTOR = 0xC0502100, 0xC0182101, 0x40182103
+_TO_THE_KERNEL, _AND_SEND = 1, 1 << 1
 _CAPABILITY_VERSION = 0x20080522
 
 # Rights over files, as the kernel numbers them.
@@ -121,7 +127,11 @@ def filter_calls(program: bytes) -> int | None:
     if _ASK_HELPER in program:
         with suppress(OSError, KeyError):
             number = _SECCOMP[os.uname().machine]
-            return _call(number, ctypes.c_uint(_SET_FILTER), ctypes.c_uint(_WITH_LISTENER), whole)
+            # No signal but a deadly one interrupts a call: it would be made a second time.
+            flags = _WITH_LISTENER | (_UNTIL_KILLED if _ASK_TO_WRITE in program else 0)
+            return _call(number, ctypes.c_uint(_SET_FILTER), ctypes.c_uint(flags), whole)
+        if _ASK_TO_WRITE in program:  # an older kernel, perhaps
+            return filter_calls(program.replace(_ASK_TO_WRITE, _ALLOW))
         return filter_calls(program.replace(_ASK_HELPER, _REFUSE))
     if _LIBC.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, whole):
         error = ctypes.get_errno()
@@ -129,8 +139,13 @@ def filter_calls(program: bytes) -> int | None:
     return None
 
 
-_AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _AT_EMPTY_PATH = -100, 0x100, 0x1000
+_AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _AT_REMOVE_FOLDER, _AT_EMPTY_PATH = -100, 0x100, 0x200, 0x1000
 _PATH_CAP, _TIMES_SIZE = 4096, 32
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_CREATE = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
+_OPEN_AT_2, _NO_MAGIC_LINKS = 437, 2
+_NONE = 6
+"""The position after the six arguments of a call, where a zero is put for calls without flags."""
 _ARGUMENTS = {
     "chmod": (None, 0, 1, None),
     "fchmod": (0, None, 1, None),
@@ -145,8 +160,55 @@ _ARGUMENTS = {
 """The positions of a call's arguments: descriptor, path, first value, flags."""
 
 
-def answer_calls(listener: int, child: int, names: dict[str, str], writable: list[str]) -> None:
-    """Make the changes that the command's system calls ask for, in the `writable` places only, until `child` ends.
+_PATHS: dict[str, tuple[str, tuple[tuple[int | None, int], ...], int]] = {
+    "open": ("open", ((None, 0),), 1),
+    "openat": ("open", ((0, 1),), 2),
+    "creat": ("open", ((None, 0),), 1),
+    "mkdir": ("mkdir", ((None, 0),), 1),
+    "mkdirat": ("mkdir", ((0, 1),), 2),
+    "unlink": ("unlink", ((None, 0),), _NONE),
+    "unlinkat": ("unlink", ((0, 1),), 2),
+    "rmdir": ("rmdir", ((None, 0),), _NONE),
+    "rename": ("rename", ((None, 0), (None, 1)), _NONE),
+    "renameat": ("rename", ((0, 1), (2, 3)), _NONE),
+    "renameat2": ("rename", ((0, 1), (2, 3)), 4),
+    "link": ("link", ((None, 0), (None, 1)), _NONE),
+    "linkat": ("link", ((0, 1), (2, 3)), 4),
+    "symlink": ("symlink", ((None, 1),), _NONE),
+    "symlinkat": ("symlink", ((1, 2),), _NONE),
+}
+"""Calls that write: what they do, and the positions of their paths, each after its folder, and of flags or mode."""
+
+
+class Places:
+    """The places that a command may change: `writable` ones, and the `guarded` folder but for the protected entries in
+    it, and the folders that lead to them: a rename would put another entry at a protected place.
+    """
+
+    def __init__(self, writable: list[str], guarded: list[str]) -> None:
+        self._writable = writable
+        self._root, *self._protected = guarded or [""]
+
+    def hold(self, place: str) -> bool:
+        """Return whether the command may change the status of a resolved place."""
+        return self.guard(place) or any(_is_in(place, one) for one in self._writable)
+
+    def guard(self, place: str) -> bool:
+        """Return whether the helper may make, replace or remove the entry of the guarded folder for the command.
+
+        Some file systems fold case: .GIT is .git there.
+        """
+        low, protected = place.casefold(), [each.casefold() for each in self._protected]
+        inside = self._root != "" and place.startswith(f"{self._root}/")
+        return inside and not any(_is_in(low, one) or _is_in(one, low) for one in protected)
+
+
+def _is_in(place: str, folder: str) -> bool:
+    return place == folder or place.startswith(f"{folder}/")
+
+
+def answer_calls(listener: int, child: int, names: dict[str, str], places: Places) -> None:
+    """Make the changes that the command's system calls ask for, in its `places` only, until `child` ends.
 
     Landlock has no rights for modes, times and owners, so the filter hands these calls to this process, which has no
     more privileges than the command.
@@ -162,15 +224,101 @@ def answer_calls(listener: int, child: int, names: dict[str, str], writable: lis
         with suppress(OSError):  # the caller was killed
             call = fcntl.ioctl(listener, _RECEIVE, bytes(80))
             identity, task, _, number, _, _, *arguments = struct.unpack("QIIiIQ6Q", call)
-            error = 0
+            arguments.append(0)
+            name, error, flags, opened = names[str(number)], 0, 0, None
             try:
-                _change(names[str(number)], task, arguments, writable)
+                if name not in _PATHS:
+                    _change(name, task, arguments, places)
+                elif (done := _write(name, task, arguments, places)) is None:
+                    flags = _TO_THE_KERNEL
+                else:
+                    (opened,) = done
             except OSError as failed:
                 error = failed.errno or errno.EACCES
-            fcntl.ioctl(listener, _SEND, struct.pack("QqiI", identity, 0, -error, 0))
+            if opened is not None:
+                kept = arguments[_PATHS[name][2]] & os.O_CLOEXEC if name != "creat" else 0
+                try:
+                    fcntl.ioctl(listener, _ADD_DESCRIPTOR, struct.pack("QIIII", identity, _AND_SEND, opened, 0, kept))
+                    continue
+                except OSError as failed:  # the caller has too many descriptors, say
+                    error = failed.errno or errno.EMFILE
+                finally:
+                    os.close(opened)
+            fcntl.ioctl(listener, _SEND, struct.pack("QqiI", identity, 0, -error, flags))
 
 
-def _change(name: str, task: int, arguments: list[int], writable: list[str]) -> None:
+def _write(name: str, task: int, arguments: list[int], places: Places) -> tuple[int | None] | None:
+    """Make one change in the guarded folder. Returns the descriptor if the call opens a file, and None to leave the
+    call to the kernel.
+
+    The folder of each path is opened first, then its place is judged, and the change goes through its descriptor. No
+    link is followed at the end, and none of /proc on the way, which could lead to the files of another process.
+    """
+    what, paths, at = _PATHS[name]
+    with ExitStack() as closing:
+        ends: list[tuple[str, int]] = []
+        for folder, path in paths:
+            text = _text(task, arguments[path])
+            above, _, last = text.rstrip("/").rpartition("/")
+            if last in ("", ".", "..") or (text.endswith("/") and what not in ("mkdir", "rmdir", "rename")):
+                return None
+            try:
+                base = os.open("/" if text.startswith("/") else _folder(task, arguments, folder), _FOLDER)
+                closing.callback(os.close, base)
+                how = struct.pack("QQQ", _FOLDER, 0, _NO_MAGIC_LINKS)
+                opened = _call(_OPEN_AT_2, base, os.fsencode(above or "."), how, ctypes.c_size_t(len(how)))
+            except OSError:
+                return None
+            closing.callback(os.close, opened)
+            ends.append((last, opened))
+        guarded = {places.guard(f"{os.readlink(f'/proc/self/fd/{opened}')}/{last}") for last, opened in ends}
+        if guarded == {True, False}:  # the program copies the file instead, if it may
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        if guarded == {False}:
+            return None
+        with open(f"/proc/{task}/status", encoding="ascii", errors="replace") as status:
+            os.umask(next(int(line.split()[1], 8) for line in status if line.startswith("Umask:")))
+        value = ctypes.c_int(arguments[at]).value
+        if what == "open":
+            flags, mode = (value, arguments[at + 1]) if name != "creat" else (_CREATE, arguments[at])
+            return _opened(*ends[0], flags, mode & 0o7777)
+        _perform(what, ends, value, _text(task, arguments[0]) if what == "symlink" else "")
+        return (None,)
+
+
+def _opened(name: str, folder: int, flags: int, mode: int) -> tuple[int] | None:
+    """Open a file, or make it; None for a link, which may lead elsewhere."""
+    try:
+        opened = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, mode, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise
+    os.set_blocking(opened, not flags & os.O_NONBLOCK)
+    return (opened,)
+
+
+def _perform(what: str, ends: list[tuple[str, int]], value: int, target: str) -> None:
+    """Make, rename or remove an entry. Raises OSError."""
+    (first, folder), (second, other) = ends[0], ends[-1]
+    match what:
+        case "mkdir":
+            os.mkdir(first, value & 0o7777, dir_fd=folder)
+        case "unlink" if not value & _AT_REMOVE_FOLDER:
+            os.unlink(first, dir_fd=folder)
+        case "unlink" | "rmdir":
+            os.rmdir(first, dir_fd=folder)
+        case "symlink":
+            os.symlink(target, first, dir_fd=folder)
+        case _ if value:  # flags without which programs try again
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        case "rename":
+            os.rename(first, second, src_dir_fd=folder, dst_dir_fd=other)
+        case "link":
+            os.link(first, second, src_dir_fd=folder, dst_dir_fd=other, follow_symlinks=False)
+
+
+def _change(name: str, task: int, arguments: list[int], places: Places) -> None:
     """Make one change, with the command's memory and descriptors read from /proc.
 
     The file is opened first, then its place is judged, and the change goes through its descriptor: a link that is put
@@ -179,11 +327,9 @@ def _change(name: str, task: int, arguments: list[int], writable: list[str]) -> 
     """
     at, path, value, flag = _ARGUMENTS[name]
     flags = _AT_SYMLINK_NOFOLLOW if name == "lchown" else 0 if flag is None else arguments[flag]
-    folder = _AT_FDCWD if at is None else ctypes.c_int(arguments[at]).value
-    place = f"/proc/{task}/cwd" if folder == _AT_FDCWD else f"/proc/{task}/fd/{folder}"
-    how = os.O_PATH | os.O_CLOEXEC
+    place, how = _folder(task, arguments, at), os.O_PATH | os.O_CLOEXEC
     if path is not None and arguments[path]:
-        text = os.fsdecode(_memory(task, arguments[path], _PATH_CAP).partition(b"\0")[0])
+        text = _text(task, arguments[path])
         if text or not flags & _AT_EMPTY_PATH:
             text = text.replace("/proc/self/", f"/proc/{task}/", 1) if text.startswith("/proc/self/") else text
             place = text if text.startswith("/") else f"{place}/{text}" if text else ""
@@ -193,8 +339,7 @@ def _change(name: str, task: int, arguments: list[int], writable: list[str]) -> 
     file = os.open(place, how)
     try:
         opened = f"/proc/self/fd/{file}"
-        real = os.readlink(opened)
-        if not any(real == one or real.startswith(f"{one}/") for one in writable):
+        if not places.hold(os.readlink(opened)):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         if "chmod" in name:
             os.chmod(opened, arguments[value] & 0o7777)
@@ -206,6 +351,16 @@ def _change(name: str, task: int, arguments: list[int], writable: list[str]) -> 
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     finally:
         os.close(file)
+
+
+def _folder(task: int, arguments: list[int], at: int | None) -> str:
+    """The folder or file that the descriptor at this position stands for; without one the current folder."""
+    folder = _AT_FDCWD if at is None else ctypes.c_int(arguments[at]).value
+    return f"/proc/{task}/cwd" if folder == _AT_FDCWD else f"/proc/{task}/fd/{folder}"
+
+
+def _text(task: int, address: int) -> str:
+    return os.fsdecode(_memory(task, address, _PATH_CAP).partition(b"\0")[0])
 
 
 def _memory(task: int, address: int, size: int) -> bytes:
@@ -253,12 +408,13 @@ def main(request: dict[str, Any], command: list[str]) -> None:
     drop_privileges()
     folder = _private_folder(request["temporary"])
     writable = [*request["write"], *filter(None, [folder])]
+    places = Places(writable, request["guarded"])
     ours, theirs = _socket.socketpair()
     child = os.fork()
     if child:
         theirs.close()
         _, received, _, _ = ours.recvmsg(1, _socket.CMSG_SPACE(4))
-        _end_as(child, folder, [struct.unpack("i", data)[0] for _, _, data in received], request["helped"], writable)
+        _end_as(child, folder, [struct.unpack("i", data)[0] for _, _, data in received], request["helped"], places)
     if folder is not None:
         os.environ["TMPDIR"] = folder
     os.environ["UV_NO_CACHE"] = "1"  # uv ends if it cannot write its cache
@@ -269,14 +425,12 @@ def main(request: dict[str, Any], command: list[str]) -> None:
     os.execvp(command[0], command)
 
 
-def _end_as(
-    child: int, folder: str | None, listeners: list[int], names: dict[str, str], writable: list[str]
-) -> NoReturn:
+def _end_as(child: int, folder: str | None, listeners: list[int], names: dict[str, str], places: Places) -> NoReturn:
     """Serve and wait for the command, remove its folder, and exit with its status or by its signal."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # sent to the command too, which is waited for
         signal.signal(number, lambda *_: None)
     for listener in listeners:
-        answer_calls(listener, child, names, writable)
+        answer_calls(listener, child, names, places)
     status = os.waitpid(child, 0)[1]
     if folder is not None:
         import shutil
