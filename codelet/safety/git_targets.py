@@ -10,23 +10,15 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 
+from codelet.safety.tables import word_list
 from codelet.system.git.hardening import is_below
 
 _SECONDS, _CAP = 2.0, 1 << 23
 _CACHE_SIZE = 8
-_RUNS = re.compile(
-    r"core\.(?:fsmonitor|pager|editor|sshcommand|askpass|gitproxy|alternaterefscommand)|pager\..+|sequence\.editor|"
-    r"alias\..+|filter\..+\.(?:clean|smudge|process)|diff\.(?:external|.+\.(?:command|textconv))|merge\..+\.driver|"
-    r"(?:difftool|mergetool|browser|man|tar|trailer)\..+\.(?:cmd|command|path)|gpg\.(?:.+\.)?program|"
-    r"gpg\.ssh\.defaultkeycommand|credential\.(?:.+\.)?helper|interactive\.difffilter|"
-    r"remote\..+\.(?:uploadpack|receivepack|vcs|proxy)|uploadpack\.packobjectshook|sendemail\..+|submodule\..+\.update|"
-    r"init\.templatedir|http\..*cookiefile",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Settings that name programs, or files with names of programs."""
-_INCLUDES = re.compile(r"include\.path|includeif\..+\.path", re.IGNORECASE | re.DOTALL)
+_RUNS = word_list("git", "settings")
 _HOOKS = "core.hookspath"
 _PIECES = re.compile(r"[\s\"'!;|&()$`<>]+")
 
@@ -102,9 +94,9 @@ def _places(name: str, value: str, source: str, folder: str) -> Iterator[str]:
     lower = name.lower()
     if lower == _HOOKS:
         yield os.path.join(folder, os.path.expanduser(value))
-    elif _INCLUDES.fullmatch(name):
+    elif lower == "include.path" or (lower.startswith("includeif.") and lower.endswith(".path")):
         yield os.path.join(os.path.dirname(source), os.path.expanduser(value))
-    elif _RUNS.fullmatch(name):
+    elif any(fnmatchcase(lower, pattern) for pattern in _RUNS):
         for piece in (each.rpartition("=")[2] for each in _PIECES.split(value)):
             if "/" in piece or (piece and os.path.lexists(f"{folder}/{piece}")):
                 yield os.path.join(folder, os.path.expanduser(piece))

@@ -205,13 +205,10 @@ class Sandbox:
         root = str(self._workspace.resolve())
         for line in output.splitlines():
             if any(error in line for error in _REFUSED):
-                _, *words = _NO_NAME.split(line)
-                places = [
-                    os.path.realpath(os.path.join(root, word))
-                    for word in words
-                    if os.path.lexists(os.path.join(root, word))
-                ]
-                if not any(map(protected, words)) and not any(why_unread(place, root) for place in places):
+                words = _NO_NAME.split(line)[1:]
+                places = [place for word in words if os.path.lexists(place := os.path.join(root, word))]
+                hidden = (why_unread(os.path.realpath(place), root) for place in places)
+                if not any(map(protected, words)) and not any(hidden):
                     return True
         return False
 

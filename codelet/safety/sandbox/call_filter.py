@@ -66,11 +66,11 @@ def filter_program(*, network: bool, metadata: bool, writing: bool = False) -> b
     return b"".join(lines)
 
 
-def helped_calls() -> dict[str, str]:
-    """The calls that the helper of Landlock answers: their names by number."""
+def helped_calls() -> dict[str, list[str]]:
+    """The calls that the helper of Landlock answers, by number: the name and the further columns of the table."""
     _, column = _MACHINES[platform.machine()]
-    calls = read_table("calls")
-    return {row.split()[column]: name for name, row in (calls["helped"] | calls["writing"]).items()}
+    rows = {**read_table("calls")["helped"], **read_table("calls")["writing"]}
+    return {row.split()[column]: [name, *row.split()[2:]] for name, row in rows.items()}
 
 
 def _blocks(*, network: bool, metadata: bool, writing: bool) -> dict[str, list[_Line]]:

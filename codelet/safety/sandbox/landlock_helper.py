@@ -3,7 +3,7 @@
 It gives up every privilege and forks. The child restricts itself to the paths in the request, installs the filter of
 system calls and becomes the command. The parent waits, changes modes, times and owners for the command where it may
 write, removes its private temporary folder, and exits as the command did. Arguments: a JSON object `{"write": [paths],
-"guarded": [paths], "read": [paths], "list": [paths], "network": bool, "calls": hex, "helped": {number: name},
+"guarded": [paths], "read": [paths], "list": [paths], "network": bool, "calls": hex, "helped": {number: row},
 "temporary": path}`, then the command's words. Any failure ends the helper: no command runs with more rights than that.
 
 Landlock grants folders with all that is in them. In a workspace with protected entries, `guarded` (the workspace, then
@@ -144,40 +144,8 @@ _PATH_CAP, _TIMES_SIZE = 4096, 32
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _CREATE = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
 _OPEN_AT_2, _NO_MAGIC_LINKS = 437, 2
-_NONE = 6
-"""The position after the six arguments of a call, where a zero is put for calls without flags."""
-_ARGUMENTS = {
-    "chmod": (None, 0, 1, None),
-    "fchmod": (0, None, 1, None),
-    "fchmodat": (0, 1, 2, None),
-    "fchmodat2": (0, 1, 2, 3),
-    "chown": (None, 0, 1, None),
-    "fchown": (0, None, 1, None),
-    "lchown": (None, 0, 1, None),
-    "fchownat": (0, 1, 2, 4),
-    "utimensat": (0, 1, 2, 3),
-}
-"""The positions of a call's arguments: descriptor, path, first value, flags."""
-
-
-_PATHS: dict[str, tuple[str, tuple[tuple[int | None, int], ...], int]] = {
-    "open": ("open", ((None, 0),), 1),
-    "openat": ("open", ((0, 1),), 2),
-    "creat": ("open", ((None, 0),), 1),
-    "mkdir": ("mkdir", ((None, 0),), 1),
-    "mkdirat": ("mkdir", ((0, 1),), 2),
-    "unlink": ("unlink", ((None, 0),), _NONE),
-    "unlinkat": ("unlink", ((0, 1),), 2),
-    "rmdir": ("rmdir", ((None, 0),), _NONE),
-    "rename": ("rename", ((None, 0), (None, 1)), _NONE),
-    "renameat": ("rename", ((0, 1), (2, 3)), _NONE),
-    "renameat2": ("rename", ((0, 1), (2, 3)), 4),
-    "link": ("link", ((None, 0), (None, 1)), _NONE),
-    "linkat": ("link", ((0, 1), (2, 3)), 4),
-    "symlink": ("symlink", ((None, 1),), _NONE),
-    "symlinkat": ("symlink", ((1, 2),), _NONE),
-}
-"""Calls that write: what they do, and the positions of their paths, each after its folder, and of flags or mode."""
+_NO_POSITION = "6"
+"""The position of the zero after a call's arguments."""
 
 
 class Places:
@@ -207,7 +175,7 @@ def _is_in(place: str, folder: str) -> bool:
     return place == folder or place.startswith(f"{folder}/")
 
 
-def answer_calls(listener: int, child: int, names: dict[str, str], places: Places) -> None:
+def answer_calls(listener: int, child: int, calls: dict[str, list[str]], places: Places) -> None:
     """Make the changes that the command's system calls ask for, in its `places` only, until `child` ends.
 
     Landlock has no rights for modes, times and owners, so the filter hands these calls to this process, which has no
@@ -225,18 +193,19 @@ def answer_calls(listener: int, child: int, names: dict[str, str], places: Place
             call = fcntl.ioctl(listener, _RECEIVE, bytes(80))
             identity, task, _, number, _, _, *arguments = struct.unpack("QIIiIQ6Q", call)
             arguments.append(0)
-            name, error, flags, opened = names[str(number)], 0, 0, None
+            name, what, *positions = calls[str(number)]
+            error, flags, opened = 0, 0, None
             try:
-                if name not in _PATHS:
-                    _change(name, task, arguments, places)
-                elif (done := _write(name, task, arguments, places)) is None:
+                if what in ("chmod", "chown", "utime"):
+                    _change(name, what, positions, task, arguments, places)
+                elif (done := _write(what, positions, task, arguments, places)) is None:
                     flags = _TO_THE_KERNEL
                 else:
                     (opened,) = done
             except OSError as failed:
                 error = failed.errno or errno.EACCES
             if opened is not None:
-                kept = arguments[_PATHS[name][2]] & os.O_CLOEXEC if name != "creat" else 0
+                kept = arguments[int(positions[-1])] & os.O_CLOEXEC
                 try:
                     fcntl.ioctl(listener, _ADD_DESCRIPTOR, struct.pack("QIIII", identity, _AND_SEND, opened, 0, kept))
                     continue
@@ -247,18 +216,20 @@ def answer_calls(listener: int, child: int, names: dict[str, str], places: Place
             fcntl.ioctl(listener, _SEND, struct.pack("QqiI", identity, 0, -error, flags))
 
 
-def _write(name: str, task: int, arguments: list[int], places: Places) -> tuple[int | None] | None:
+def _write(
+    what: str, positions: list[str], task: int, arguments: list[int], places: Places
+) -> tuple[int | None] | None:
     """Make one change in the guarded folder. Returns the descriptor if the call opens a file, and None to leave the
     call to the kernel.
 
     The folder of each path is opened first, then its place is judged, and the change goes through its descriptor. No
     link is followed at the end, and none of /proc on the way, which could lead to the files of another process.
     """
-    what, paths, at = _PATHS[name]
+    folders, paths, at = (position.split(",") for position in positions)
     with ExitStack() as closing:
         ends: list[tuple[str, int]] = []
-        for folder, path in paths:
-            text = _text(task, arguments[path])
+        for folder, path in zip(folders, paths, strict=True):
+            text = _text(task, arguments[int(path)])
             above, _, last = text.rstrip("/").rpartition("/")
             if last in ("", ".", "..") or (text.endswith("/") and what not in ("mkdir", "rmdir", "rename")):
                 return None
@@ -278,10 +249,11 @@ def _write(name: str, task: int, arguments: list[int], places: Places) -> tuple[
             return None
         with open(f"/proc/{task}/status", encoding="ascii", errors="replace") as status:
             os.umask(next(int(line.split()[1], 8) for line in status if line.startswith("Umask:")))
-        value = ctypes.c_int(arguments[at]).value
+        value = ctypes.c_int(arguments[int(at[0])]).value
         if what == "open":
-            flags, mode = (value, arguments[at + 1]) if name != "creat" else (_CREATE, arguments[at])
-            return _opened(*ends[0], flags, mode & 0o7777)
+            opens = at != [_NO_POSITION]
+            mode = arguments[int(at[0]) + 1] if opens else arguments[1]  # creat has no flags
+            return _opened(*ends[0], value if opens else _CREATE, mode & 0o7777)
         _perform(what, ends, value, _text(task, arguments[0]) if what == "symlink" else "")
         return (None,)
 
@@ -318,32 +290,32 @@ def _perform(what: str, ends: list[tuple[str, int]], value: int, target: str) ->
             os.link(first, second, src_dir_fd=folder, dst_dir_fd=other, follow_symlinks=False)
 
 
-def _change(name: str, task: int, arguments: list[int], places: Places) -> None:
+def _change(name: str, what: str, positions: list[str], task: int, arguments: list[int], places: Places) -> None:
     """Make one change, with the command's memory and descriptors read from /proc.
 
     The file is opened first, then its place is judged, and the change goes through its descriptor: a link that is put
     in the path leads nowhere else. The number of a task that was killed may be another's by now, but its path is judged
     all the same.
     """
-    at, path, value, flag = _ARGUMENTS[name]
-    flags = _AT_SYMLINK_NOFOLLOW if name == "lchown" else 0 if flag is None else arguments[flag]
+    at, (path, value, flag) = positions[0], map(int, positions[1:])
+    flags = _AT_SYMLINK_NOFOLLOW if name == "lchown" else arguments[flag]
     place, how = _folder(task, arguments, at), os.O_PATH | os.O_CLOEXEC
-    if path is not None and arguments[path]:
+    if arguments[path]:
         text = _text(task, arguments[path])
         if text or not flags & _AT_EMPTY_PATH:
             text = text.replace("/proc/self/", f"/proc/{task}/", 1) if text.startswith("/proc/self/") else text
             place = text if text.startswith("/") else f"{place}/{text}" if text else ""
             how |= os.O_NOFOLLOW if flags & _AT_SYMLINK_NOFOLLOW else 0
-    elif path is not None and name != "utimensat":
+    elif str(path) != _NO_POSITION and what != "utime":
         raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
     file = os.open(place, how)
     try:
         opened = f"/proc/self/fd/{file}"
         if not places.hold(os.readlink(opened)):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        if "chmod" in name:
+        if what == "chmod":
             os.chmod(opened, arguments[value] & 0o7777)
-        elif "chown" in name:
+        elif what == "chown":
             os.chown(opened, *(ctypes.c_int(arguments[value + step]).value for step in (0, 1)))
         else:
             times = _memory(task, arguments[value], _TIMES_SIZE) if arguments[value] else None
@@ -353,9 +325,9 @@ def _change(name: str, task: int, arguments: list[int], places: Places) -> None:
         os.close(file)
 
 
-def _folder(task: int, arguments: list[int], at: int | None) -> str:
+def _folder(task: int, arguments: list[int], at: str) -> str:
     """The folder or file that the descriptor at this position stands for; without one the current folder."""
-    folder = _AT_FDCWD if at is None else ctypes.c_int(arguments[at]).value
+    folder = _AT_FDCWD if at == "-" else ctypes.c_int(arguments[int(at)]).value
     return f"/proc/{task}/cwd" if folder == _AT_FDCWD else f"/proc/{task}/fd/{folder}"
 
 
@@ -425,12 +397,14 @@ def main(request: dict[str, Any], command: list[str]) -> None:
     os.execvp(command[0], command)
 
 
-def _end_as(child: int, folder: str | None, listeners: list[int], names: dict[str, str], places: Places) -> NoReturn:
+def _end_as(
+    child: int, folder: str | None, listeners: list[int], calls: dict[str, list[str]], places: Places
+) -> NoReturn:
     """Serve and wait for the command, remove its folder, and exit with its status or by its signal."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # sent to the command too, which is waited for
         signal.signal(number, lambda *_: None)
     for listener in listeners:
-        answer_calls(listener, child, names, places)
+        answer_calls(listener, child, calls, places)
     status = os.waitpid(child, 0)[1]
     if folder is not None:
         import shutil

@@ -45,28 +45,16 @@ def toolchains(root: str, environment: Mapping[str, str], more: Sequence[str] = 
 
     Each is given with and without its links resolved. None holds the home or the workspace `root`.
     """
-    named = [environment[name] for name in VARIABLES if environment.get(name, "").startswith("/")]
-    key = (root, environment.get("PATH", ""), tuple(named), tuple(more), os.path.expanduser("~"))
-    if key not in _known:
-        _known.clear()
-        _known[key] = _toolchains(root, environment, more)
-    return _known[key]
+    named = tuple((name, environment[name]) for name in VARIABLES if environment.get(name, "").startswith("/"))
+    return _toolchains(root, environment.get("PATH", ""), named, tuple(more), os.path.expanduser("~"))
 
 
-_known: dict[tuple[object, ...], list[str]] = {}
-
-
-def _toolchains(root: str, environment: Mapping[str, str], more: Sequence[str]) -> list[str]:
-    home = os.path.expanduser("~")
+@lru_cache(maxsize=1)
+def _toolchains(root: str, search: str, named: Sequence[tuple[str, str]], more: Sequence[str], home: str) -> list[str]:
     spelled = [f"{home}/{name}" for name in TOOLCHAINS]
     spelled += [place for name in GIT_SETTINGS if _is_plain(place := f"{home}/{name}")]
-    spelled += [
-        f"{environment[name]}/{inner}".rstrip("/")
-        for name, inside in VARIABLES.items()
-        for inner in inside
-        if environment.get(name, "").startswith("/")
-    ]
-    spelled += [sys.prefix, sys.base_prefix, *_of_path(environment.get("PATH", ""), home)]
+    spelled += [f"{place}/{inner}".rstrip("/") for name, place in named for inner in VARIABLES[name]]
+    spelled += [sys.prefix, sys.base_prefix, *_of_path(search, home)]
     spelled += [os.path.expanduser(place) for place in more]
     both = {os.path.normpath(each) for place in spelled for each in (place, os.path.realpath(place))}
     holders = (root, home, os.path.realpath(home), "/")
@@ -75,7 +63,7 @@ def _toolchains(root: str, environment: Mapping[str, str], more: Sequence[str]) 
         for place in both
         if os.path.lexists(place) and not contained(place, root) and not any(contained(one, place) for one in holders)
     )
-    covered = home_in_system(environment.get("PATH", ""))
+    covered = home_in_system(search)
     inside = [place for place in kept if covered and contained(place, covered)]
     return [*_outermost((place for place in kept if place not in inside), seen_of_system()), *_outermost(inside, ())]
 

@@ -26,18 +26,11 @@ from codelet.safety.shell.programs import (
     parse_arguments,
 )
 from codelet.safety.shell.script_parser import Redirect, SimpleCommand
+from codelet.safety.tables import read_table, word_list
 
 _WALK_CAP = 20_000
-_BUILTINS = frozenset(
-    ("echo", "printf", "test", "[", "true", "false", ":", "pwd", "type", "exit", "read", "shift", "break", "continue",
-     "sleep", "set")
-)  # fmt: skip
-"""Builtins of the shell, and `sleep`: harmless when confined, but for the words below."""
-_BUILTIN_WORDS = {
-    "set": r"[-+][a-zA-Z]+|[a-z]+",
-    "read": r"-[rs]+|-[adinNptu]|[a-z][a-z0-9_]*|\d+",
-    **dict.fromkeys(("shift", "break", "continue"), r"\d+"),
-}
+_BUILTINS = frozenset(word_list("shell", "unasked builtins"))
+_BUILTIN_WORDS = read_table("shell")["words of builtins"]
 """The permitted words of builtins that could change the shell."""
 _STARTS = {"egrep": ("grep",), "fgrep": ("grep",)}
 """Scripts of the system that start another program by its name alone."""
