@@ -198,8 +198,8 @@ async def test_under_landlock_a_failure_to_write_is_asked_about_and_one_to_read_
 
     box = toolbox(work, Policy(work, "auto"), answer, sandbox=sandbox)
     assert (await call(box, "bash", command="cat missing.txt"))[0] == "failed" and not asked
-    assert (await call(box, "bash", command="mkdir made && chmod 700 made"))[0] == "done" and len(asked) == 1
-    assert (work / "made").stat().st_mode & 0o777 == 0o700
+    assert (await call(box, "bash", command="mkdir ../made && chmod 700 ../made"))[0] == "done" and len(asked) == 1
+    assert (work.parent / "made").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.needs("git")
