@@ -37,8 +37,7 @@ def as_prompt(text: str) -> str:
 
 def is_plain_prompt(line: str) -> bool:
     """Return whether a leading space keeps this line from acting."""
-    text = line.strip()
-    return line[:1].isspace() and text.startswith(_SIGNS if "\n" not in text else (*_SIGNS, "/"))
+    return line[:1].isspace() and line.strip().startswith((*_SIGNS, "/"))
 
 
 class Pastes:
@@ -60,8 +59,9 @@ class Pastes:
 
     def entered(self, line: str) -> str:
         """Return a line for sending and the history: a prompt if it begins with a pasted sign."""
-        marked = f" {line}"
-        return marked if is_plain_prompt(marked) and self.begins(line) else line
+        text = line.strip()
+        signs = _SIGNS if "\n" not in text else (*_SIGNS, "/")
+        return f" {line}" if text.startswith(signs) and self.begins(line) else line
 
     def keep_picture(self, data: bytes) -> str:
         """Keep an image; return its name in the line."""

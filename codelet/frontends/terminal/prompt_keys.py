@@ -13,7 +13,15 @@ from typing import Any
 
 from prompt_toolkit.application import get_app
 from prompt_toolkit.enums import DEFAULT_BUFFER
-from prompt_toolkit.filters import Condition, Filter, completion_is_selected, emacs_mode, has_focus, vi_mode
+from prompt_toolkit.filters import (
+    Condition,
+    Filter,
+    completion_is_selected,
+    emacs_mode,
+    has_focus,
+    vi_insert_mode,
+    vi_mode,
+)
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.bindings.search import start_reverse_incremental_search
 from prompt_toolkit.keys import Keys
@@ -74,6 +82,7 @@ class PromptBindings(KeyBindings):
             ("<bracketed-paste>", _EDITING, self._paste),
             ("escape", _EDITING & self._goes_back & ~vi_mode, self._go_back),
             ("escape <any>", emacs_mode, self._alt),
+            ("?", _EDITING & self._goes_back & (emacs_mode | vi_insert_mode), self._send_sign),
         ):
             self.add(*keys.split(), filter=where)(handler)
         for action, sequence in own:
@@ -120,6 +129,11 @@ class PromptBindings(KeyBindings):
         if self._escaped_at - before < _TWICE_SECONDS:
             event.current_buffer.text = "/rewind"
             self._actions["send"]()
+
+    def _send_sign(self, event: KeyPressEvent) -> None:
+        """Run a command of one sign, typed on an empty line."""
+        event.current_buffer.text = event.data
+        self._actions["send"]()
 
     def _alt(self, event: KeyPressEvent) -> None:
         """Handle ESC before an unbound key: Alt, which types nothing."""

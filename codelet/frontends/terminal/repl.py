@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -218,8 +219,10 @@ class Repl:
             await found[2]()
             self.log.save()
         elif text:
-            if is_plain_prompt(line) and "\n" not in text and self._command(text) is not None:
-                self.screen.note(f"sent to the model: a {text[0]} acts only if you type it first in the line")
+            if is_plain_prompt(line) and "\n" not in text:
+                with suppress(UsageError):  # no command even without the space
+                    if self._command(text) is not None:
+                        self.screen.note(f"sent to the model: a {text[0]} acts only if you type it first in the line")
             return await self._turn_of(text)
         return None
 

@@ -606,6 +606,27 @@ def test_a_text_in_columns_continues_below_itself(start: Start) -> None:
     assert rows is not None and len(rows[1]) == len(rows[2])
 
 
+def test_one_key_shows_the_keys_on_an_empty_line(start: Start) -> None:
+    terminal = start(step("An answer."))
+    terminal.wait_for(STATUS)
+    terminal.type("?")
+    terminal.wait_for("Ctrl-D, Ctrl-C twice")
+    ask(terminal, "is it?", "An answer.", STATUS)
+    terminal.type(" ?")
+    terminal.wait_for("›  ?")
+    terminal.settle()
+
+
+@pytest.mark.parametrize(
+    ("line", "told"), [(" /status", "a / acts only"), (" /xylophone solo", ""), (" !true", "a ! acts")]
+)
+def test_a_space_sends_what_would_act_to_the_model(start: Start, line: str, told: str) -> None:
+    terminal = start(step("It came."))
+    terminal.wait_for(STATUS)
+    shown = ask(terminal, line, "It came.", STATUS)
+    assert told in shown and "✗" not in shown
+
+
 def test_it_starts_without_argparse() -> None:
     """Parsing the usual command line and the prompt import none of it."""
     names = "cli, frontends.arguments, frontends.terminal.repl, frontends.terminal.slash_commands.command_list"
