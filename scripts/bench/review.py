@@ -3,7 +3,7 @@
 Use: python -m scripts.bench.review                      31 bugs: whether the facts that a reader needs are sent
      python -m scripts.bench.review --places CASES …      whether a finding is ever lost
      python -m scripts.bench.review --history REPOSITORY …  requests for real commits, and places of planted findings
-     python -m scripts.bench.review --model M [--only TEXT] [--batch N] [--out FILE.json] [-- WORD…]
+     python -m scripts.bench.review --model M [--only TEXT] [--batch N] [-- WORD…]
 
 The first two are in review_checks. History plans each of the newest 500 commits (--commits) with one parent as
 `codelet review COMMIT` does, and plants four findings in its added lines (tests/support/planted.py). Exit status 1: a
@@ -12,9 +12,9 @@ review failed.
 
 With a model: the cases in review_cases/ are diffs with whole context, where `!` marks the added line that is the bug.
 Each batch of N cases (default 1) is committed in its own repository and reviewed by `codelet review` with the words
-after --. A finding in the case's file within three lines of the bug counts as found. Prints recall over the planted
-bugs, precision over all findings, the share of found bugs with a finding on the very line, clean changes with a
-finding, and the cost.
+after --. A finding in the case's file within three lines of the bug counts as found. Prints as JSON, in all and by
+language and kind of bug: recall over the planted bugs, precision over all findings, the share of found bugs with a
+finding on the very line, clean changes with a finding, and the cost.
 """
 
 from __future__ import annotations
@@ -126,19 +126,6 @@ def measure(model: str, only: str, batch: int, words: Sequence[str]) -> dict[str
     return {"model": model, "cases": len(cases), "results": rows, "spent": sums, "failed": failed}
 
 
-def show(figures: Mapping[str, Any]) -> None:
-    """Print the figures as tables."""
-    print(f"{'':24}" + "".join(f"{head:>21}" for head in row(Counter())))
-    for group in figures["results"].values():
-        for name, values in group.items():
-            cells = ("–" if each is None else f"{each:.1%}" if isinstance(each, float) else each
-                     for each in values.values())  # fmt: skip
-            print(f"{name:24}" + "".join(f"{cell:>21}" for cell in cells))
-    print(", ".join(f"{name} {'unknown' if value is None else value}" for name, value in figures["spent"].items()))
-    if figures["failed"]:
-        print(f"not reviewed: {', '.join(figures['failed'])}")
-
-
 def history(repository: Path, most: int) -> bool:
     """Plan the newest commits; whether 95 % take one request, and every planted finding is on its line."""
     listing = ("git", "rev-list", "--min-parents=1", "--max-parents=1", f"--max-count={most}", "HEAD")
@@ -164,7 +151,6 @@ def main() -> int:
     parser.add_argument("--model", help="as codelet names it; its key is in the environment")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name or kind holds it")
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="cases in one review (1)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the figures as JSON, too")
     parser.add_argument("words", nargs="*", metavar="WORD", help="further words for codelet review, after --")
     options = parser.parse_args()
     if options.places:
@@ -175,9 +161,7 @@ def main() -> int:
     if options.model is None:
         return int(not check_sent())
     figures = measure(options.model, options.only, options.batch, options.words)
-    show(figures)
-    if options.out is not None:
-        options.out.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(figures, indent=1))
     return int(bool(figures["failed"]))
 
 

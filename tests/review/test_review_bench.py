@@ -59,14 +59,13 @@ def scripted(cases: list[Case]) -> Callable[[Recorded], Reply]:
 
 def test_the_figures_of_a_scripted_model(tmp_path: Path) -> None:
     cases = list(read_cases())
-    out = tmp_path / "figures.json"
     with ModelServer(scripted(cases)) as server:
         environment = {"CODELET_API_BASE": server.openai, "OPENAI_API_KEY": "key"}
-        words = ("--model", "openai/scripted", "--batch", "63", "--out", str(out), "--", "--min-severity", "info")
+        words = ("--model", "openai/scripted", "--batch", "63", "--", "--min-severity", "info")
         command = (CODELET[0], "-m", "scripts.bench.review")
         done = run(*words, cwd=ROOT, home=tmp_path, env=environment, command=command)
     assert done.exit == 0, done.err
-    figures = json.loads(out.read_text())
+    figures = json.loads(done.out)
     results = figures["results"]
     assert results["language"]["c"]["recall"] == 0.0 and results["language"]["c"]["precision"] is None
     assert results["language"]["go"]["recall"] > 0.5 and results["language"]["go"]["line accuracy"] == 0.0
@@ -80,7 +79,6 @@ def test_the_figures_of_a_scripted_model(tmp_path: Path) -> None:
     assert everything["recall"] == (everything["planted"] - results["language"]["c"]["planted"]) / everything["planted"]
     assert figures["spent"]["tokens_in"] == 1000 * len(server.requests)
     assert figures["spent"]["cost"] is None, "there is no price for this model"
-    assert "recall" in done.out and "cost unknown" in done.out
 
 
 def test_a_fact_that_is_not_sent_is_missed(tmp_path: Path) -> None:
