@@ -214,11 +214,7 @@ CUT_KEPT = (
     "Lines {between} are left out (recall entry={id}): recall with entry={id} and lines={between}, byte_range or a "
     "pattern gives them, a long range in pieces. Read what your answer rests on, and name what you did not read"
 )
-CUT_ENDS = (
-    "In memory are its first {head:,} bytes (recall entry={first}) and its last {tail:,} (recall entry={last}): recall "
-    "with that entry and lines, byte_range or a pattern reads on in them. The {missing:,} bytes between are nowhere: "
-    "say that you could not read them"
-)
+CUT_MISSING = ". {missing:,} bytes in their midst are not in memory and cannot be read: say so"
 CUT_LOST = "What lies between cannot be read: say so"
 
 

@@ -26,7 +26,6 @@ _SCANNED = 4 * 1024 * 1024
 _SEARCHING = 5.0
 """CPU seconds for one search, as a pattern can be slow in each line without being exponential."""
 _LONGEST_LINE = 400
-_HEAD = 200
 # The bytes of an entry besides its text.
 _ENTRY_BYTES = 512
 # The bytes of a call per character.
@@ -79,32 +78,12 @@ class Archive:
         self._next += 1
         return key if self._store(key, turn, message) else None
 
-    def original(self, message: Mapping[str, object]) -> Mapping[str, Any] | None:
-        """Return the original of a cut message, if the cut message has its id and it is still here.
-
-        A text can claim any id, so both must answer the same call or make the same calls.
-        """
-        return next((entry.message for entry in self._named(message) if _same_call(entry.message, message)), None)
-
     def take_out(self, message: Mapping[str, object]) -> list[Archived]:
-        """Remove the originals of a message that was cut; return them for `restore`."""
-        text, found = text_of(message), []
-        for entry in self._named(message):
-            head = text_of(entry.message)[:_HEAD]  # of a text without a call, the beginning is the same
-            alike = entry.message.get("role") == message.get("role") and "tool_call_id" not in entry.message
-            if _same_call(entry.message, message) or (alike and head and head in text):
-                found.append(entry)
-        for entry in found:
-            del self._entries[entry.id]
-            self.bytes -= entry.bytes
-        return found
-
-    def _named(self, message: Mapping[str, object]) -> list[Archived]:
-        """Return the entries whose ids are in a message, other than itself."""
+        """Remove the entries whose ids are in a message's markers; return them for `restore`."""
         text = text_of(message) + "".join(map(call_arguments, calls_of(message)))
-        keys = dict.fromkeys(_NAMED.findall(text)) if "recall " in text else ()
-        found = (self._entries[key] for key in keys if key in self._entries)
-        return [entry for entry in found if entry.message is not message]
+        found = [self._entries.pop(key) for key in dict.fromkeys(_NAMED.findall(text)) if key in self._entries]
+        self.bytes -= sum(entry.bytes for entry in found)
+        return found
 
     def _store(self, key: str, turn: int, message: Mapping[str, object]) -> bool:
         text = text_of(message)
@@ -184,15 +163,6 @@ class Archive:
         within = f"{key} from line {first} on" if only else "the archive"
         searched = f"the first {_LONGEST_LINE} characters of each line were searched"
         return f"Nothing in {within} matches {pattern[:LONGEST_PATTERN]!r}; {searched}.", hits
-
-
-def _same_call(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
-    if one.get("role") != other.get("role"):
-        return False
-    if one.get("role") == "tool":
-        return bool(one.get("tool_call_id")) and one.get("tool_call_id") == other.get("tool_call_id")
-    ids = [call["id"] for call in calls_of(one)]
-    return bool(ids) and ids == [call["id"] for call in calls_of(other)]
 
 
 def line_matcher(pattern: str) -> re.Pattern[str]:

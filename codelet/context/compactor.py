@@ -158,8 +158,8 @@ class Compactor:
         from codelet.context.shortener import Shortener
 
         records = {record.id: record for record in self._conversation.calls}
-        pins = self._pins
-        return Shortener(self._window, self.options, pins, pins.votes, self._archive, self.held, records)
+        next_id = self._archive.next_number if self._archive is not None else 1
+        return Shortener(self._window, self.options, self._pins, next_id, self.held, records)
 
     def new_turn(self) -> None:
         """Allow automatic compaction again at a new prompt."""
@@ -397,17 +397,14 @@ class Compactor:
         return None
 
     def _keep(self, body: list[Message], report: CompactionReport) -> None:
-        """Archive removed messages, cut ones first as their ids are in the list; not segments or what is archived."""
+        """Archive removed messages, cut ones first as their ids are in the list; no segments."""
         from codelet.context.compaction.segments import turns_of
 
         turns = turns_of(body)
-        whole = self.shortener.originals(body)
-        for place in report.cut:
-            self.archive.put(turns[place], whole[place])
-        for place in (place for place in report.removed if place < len(body) and place not in report.cut):
+        for place in (*report.cut, *(place for place in report.removed if place not in report.cut)):
             message = body[place]
             # A held message has its own entry.
-            if kind_of(message) != "segment" and not self.held(message) and whole[place] is message:
+            if place in report.cut or (kind_of(message) != "segment" and not self.held(message)):
                 self.archive.put(turns[place], message)
 
     def _what_stays(self) -> str:

@@ -84,7 +84,7 @@ class Entry:
         self._recalled.clear()
         self._unsent = True
         # `fit` cuts what is longer than the window: do not copy all of it.
-        length = sum(each.length for each in self._inputs) + len(prompt.STDIN) + 2
+        length = sum(len(each.text) for each in self._inputs) + len(prompt.STDIN) + 2
         longest = max(_SMALLEST_CAP, self._window.characters(self._window.budget.window))
         excerpt = composed(self._inputs, min(length, longest), recall=False)
         message = user(excerpt.text, self._images)
@@ -148,8 +148,8 @@ class Entry:
         """Note that the provider has begun to answer, so that the list was sent."""
         if self._unsent:
             if self._form is not None and self._place() is not None:
-                for part, start, end in self._form[1].ranges:
-                    part.sent.add(start, end)
+                for each, start, end in self._form[1].ranges:
+                    each.sent.add(start, end)
             self._unsent = False
             for each in self._inputs:
                 size = each.account
@@ -157,7 +157,7 @@ class Entry:
         if not self._recalled:
             return
         texts = {message["content"] for message in self._conversation.body if message["role"] == "tool"}
-        by_key = {part.key: part for each in self._inputs for part in each.parts if part.key}
+        by_key = {each.key: each for each in self._inputs if each.key}
         for hit in (hit for ranges, text in self._recalled if text in texts for hit in ranges):
             if hit.key in by_key:
                 by_key[hit.key].sent.add(hit.start, hit.end)
@@ -165,7 +165,7 @@ class Entry:
 
     def recalled(self, ranges: Sequence[ShownRange], text: str) -> None:
         """Note ranges that `recall` returned; they count as sent once its whole answer is sent."""
-        if any(part.key == hit.key for each in self._inputs for part in each.parts for hit in ranges):
+        if any(each.key == hit.key for each in self._inputs for hit in ranges):
             self._recalled.append((ranges, prompt.escape(self._masker.mask(text))))
 
     def piece_room(self) -> int:
@@ -200,8 +200,8 @@ class Entry:
     def _shown(self, room: int) -> Excerpt:
         """Return the prompt in `room` characters, with ids for the rest."""
         for each in self._inputs if self._recall else ():
-            for part in each.parts if len(each.parts) > 1 or each.length > _SMALLEST_CAP else ():
-                part.key = part.key or self._archived("user", part.text)
+            if len(each.text) > _SMALLEST_CAP:
+                each.key = each.key or self._archived("user", each.text)
         return composed(self._inputs, room, recall=self._recall)
 
     def _archived(self, role: Literal["user", "tool"], text: str) -> str:
@@ -231,5 +231,4 @@ def _as_input(text: str) -> Input:
 
 
 def _is_whole(each: Input, excerpt: Excerpt) -> bool:
-    part = each.parts[0]
-    return each.in_memory and (part, 0, len(part.text)) in excerpt.ranges
+    return each.in_memory and (each, 0, len(each.text)) in excerpt.ranges

@@ -51,81 +51,62 @@ class Attached(Record):
     refused: tuple[Refused, ...] = ()
 
 
-class Part:
-    """A text in memory, its id in the archive, and the ranges that were sent."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.key = ""
-        self.sent = Spans()
-
-
-class Excerpt(Record):
-    """The text in the list for some input, and the ranges of its parts in that text."""
-
-    text: str
-    ranges: tuple[tuple[Part, int, int], ...]
-
-
 class Input:
-    """One text of the user's, named `what`. `cut` is set if it was not sent whole."""
+    """One text of the user's, named `what`. `cut` is set if it was not sent whole.
+
+    `text` is what is in memory: all of it, or its beginning and `tail` with a line for what is between them. `key` is
+    its id in the archive.
+    """
 
     def __init__(self, what: str, text: str, tail: str = "", size: int | None = None, lines: int | None = None) -> None:
         self.what = what
         self.cut = False
-        self.parts = [Part(prompt.escape(piece)) for piece in (text, tail) if piece] or [Part("")]
+        self.key = ""
+        self.sent = Spans()
         self._bytes = byte_length(text) if size is None else size
         self._lines = line_count(text) if lines is None else lines
-
-    @property
-    def in_memory(self) -> bool:
-        """Return whether all of it is in memory."""
-        return len(self.parts) < 2
-
-    @property
-    def length(self) -> int:
-        """Characters in memory."""
-        return sum(len(part.text) for part in self.parts)
+        self._missing = max(0, self._bytes - byte_length(text) - byte_length(tail)) if tail else 0
+        head, end = prompt.escape(text), prompt.escape(tail)
+        between = prompt.CUT_MARKER.format(says=prompt.CUT_LOST) if tail else ""
+        self.text = f"{head}{between}{end}"
+        self._gap = len(head), len(head) + len(between)
+        self.in_memory = not tail
+        """Whether all of it is in memory."""
 
     @property
     def account(self) -> Cut:
         """Its size and the part that the model was sent, in bytes."""
-        if self.in_memory and all(part.sent.cover(part.text) for part in self.parts):
+        if self.in_memory and self.sent.cover(self.text):
             return Cut(what=self.what, bytes=self._bytes, read=self._bytes)
-        read = sum(part.sent.bytes_of(part.text) for part in self.parts)
-        return Cut(what=self.what, bytes=self._bytes, read=min(read, self._bytes - 1))
+        return Cut(what=self.what, bytes=self._bytes, read=min(self.sent.bytes_of(self.text), self._bytes - 1))
 
     def excerpt(self, room: int, *, recall: bool) -> Excerpt:
         """Return its text for the list, in at most `room` characters, or as few as the marker allows."""
-        first, last = self.parts[0], self.parts[-1]
-        if self.in_memory and len(first.text) <= room:
-            return Excerpt(first.text, ((first, 0, len(first.text)),))
+        text = self.text
+        if self.in_memory and len(text) <= room:
+            return Excerpt(text, ((self, 0, len(text)),))
         left = max(0, room - len(self._marker(0, 0, recall=recall)) - 40)
-        if self.in_memory:
-            head, tail = ends(first.text, left)
-        else:
-            tail = _tail_of(last.text, left * 4 // 10)
-            head = _head_of(first.text, left - (len(last.text) - tail))
-        text = first.text[:head] + self._marker(head, tail, recall=recall) + last.text[tail:]
-        return Excerpt(text, ((first, 0, head), (last, tail, len(last.text))))
+        head, tail = ends(text, left) if self.in_memory or len(text) > left else self._gap
+        shown = text[:head] + self._marker(head, tail, recall=recall) + text[tail:]
+        return Excerpt(shown, ((self, 0, head), (self, tail, len(text))))
 
     def _marker(self, head: int, tail: int, *, recall: bool) -> str:
-        first, last = self.parts[0], self.parts[-1]
-        size = prompt.CUT_INPUT.format(what=self.account.name, size=self._bytes, lines=self._lines)
-        if not recall or not all(part.key for part in self.parts):
-            return prompt.CUT_MARKER.format(says=size + prompt.CUT_LOST)
-        if self.in_memory:
-            between = f"{line_at(first.text, head)}-{line_at(first.text, max(head, tail - 1))}"
-            return prompt.CUT_MARKER.format(says=size + prompt.CUT_KEPT.format(id=first.key, between=between))
-        missing = self._bytes - sum(byte_length(part.text) for part in self.parts)
-        rest = prompt.CUT_ENDS.format(
-            first=first.key,
-            head=byte_length(first.text),
-            last=last.key,
-            tail=byte_length(last.text),
-            missing=max(0, missing),
-        )
-        return prompt.CUT_MARKER.format(says=size + rest)
+        name = "stdin" if self.what == "stdin" else "the prompt"
+        says = prompt.CUT_INPUT.format(what=name, size=self._bytes, lines=self._lines)
+        if not recall or not self.key:
+            return prompt.CUT_MARKER.format(says=says + prompt.CUT_LOST)
+        between = f"{line_at(self.text, head)}-{line_at(self.text, max(head, tail - 1))}"
+        says += prompt.CUT_KEPT.format(id=self.key, between=between)
+        if self._missing:
+            says += prompt.CUT_MISSING.format(missing=self._missing)
+        return prompt.CUT_MARKER.format(says=says)
+
+
+class Excerpt(Record):
+    """The text in the list for some input, and the ranges of the inputs in that text."""
+
+    text: str
+    ranges: tuple[tuple[Input, int, int], ...]
 
 
 def composed(inputs: Sequence[Input], room: int, *, recall: bool) -> Excerpt:
@@ -135,10 +116,10 @@ def composed(inputs: Sequence[Input], room: int, *, recall: bool) -> Excerpt:
     words, piped = inputs
     frame = prompt.STDIN.format(text="")
     room -= len(frame) + 2
-    if words.length + piped.length <= room and piped.in_memory:
-        shares = words.length, piped.length
+    if len(words.text) + len(piped.text) <= room and piped.in_memory:
+        shares = len(words.text), len(piped.text)
     else:
-        spent = min(words.length, room // 2)
+        spent = min(len(words.text), room // 2)
         shares = spent, room - spent
     own, read = (each.excerpt(share, recall=recall) for each, share in zip(inputs, shares, strict=True))
     return Excerpt(f"{own.text}\n\n{prompt.STDIN.format(text=read.text)}", (*own.ranges, *read.ranges))

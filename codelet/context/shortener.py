@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from codelet.call_record import CallRecord
-from codelet.context.allotment import (
-    Size,
-    category_sizes,
-    conversation_targets,
-    refused_limit,
-)
+from codelet.context.allotment import Size, category_sizes, conversation_targets, refused_limit
 from codelet.context.compaction.engine import compact
 from codelet.context.compaction.plan import CompactionSettings, IrreducibleContext
 from codelet.context.compaction.report import Compacted
 from codelet.context.tokens.budget import CompactionOptions, Reason, SizeTarget
 from codelet.context.window import ContextWindow
-from codelet.messages import Message, kind_of
+from codelet.messages import Message
 
 if TYPE_CHECKING:
-    from codelet.context.archive import Archive
+    from codelet.context.compactor import Pins
     from codelet.conversation import Parts
 
 BESIDE = "system prompt, tools and reminders"
 
 
 class Shortener(NamedTuple):
-    """A stateless compaction. `archive` has the messages of earlier compactions, `records` are the session's calls.
+    """A stateless compaction. `next_id` is the number of the archive's next id, `records` are the session's calls.
 
-    `votes` returns the user's votes by turn, `held` whether a message was not sent yet; it stays whole if possible.
+    `held` returns whether a message was not sent yet; it stays whole if possible.
     """
 
     window: ContextWindow
     options: CompactionOptions
-    pins: Container[Message]
-    votes: Callable[[Sequence[Message]], Mapping[int, int]]
-    archive: Archive | None
+    pins: Pins
+    next_id: int
     held: Callable[[Message], bool]
     records: Mapping[str, CallRecord]
 
@@ -64,15 +58,23 @@ class Shortener(NamedTuple):
         settings = CompactionSettings(
             keep_last=self.options.keep_last,
             fold=reason == "entries",
-            votes=self.votes(body),
+            votes=self.pins.votes(body),
             instruction=instruction,
-            first_id=self.archive.next_number if self.archive is not None else 1,
+            first_id=self.next_id,
         )
         floor: IrreducibleContext | None = None
         for places in ([*pinned, *held], pinned)[not held :]:
             for target in targets:
                 try:
-                    made = self._smaller(body, target, settings, places, handoff)
+                    made = compact(
+                        body,
+                        target,
+                        estimate=window.estimate,
+                        settings=settings,
+                        pinned=places,
+                        handoff=handoff,
+                        records=self.records,
+                    )
                 except IrreducibleContext as error:
                     floor = error
                     continue
@@ -92,38 +94,3 @@ class Shortener(NamedTuple):
         limits = {"context": target.context, "history": target.history or 0}
         over = {name: used[name] - limit for name, limit in limits.items()}
         return [f"The share of {name} is exceeded by {tokens:,} tokens." for name, tokens in over.items() if tokens > 0]
-
-    def _smaller(
-        self,
-        body: Sequence[Message],
-        target: SizeTarget,
-        settings: CompactionSettings,
-        pinned: Sequence[int],
-        handoff: Sequence[str],
-    ) -> Compacted:
-        """Compact with the originals of cut messages, unless that saves nothing."""
-        estimate, before, whole = self.window.estimate, sum(map(self.window.estimate, body)), self.originals(body)
-        for given in (whole, body):
-            made = compact(
-                given,
-                target,
-                estimate=estimate,
-                settings=settings,
-                pinned=pinned,
-                handoff=handoff,
-                records=self.records,
-            )
-            if made.report.after < before or whole == list(body):
-                break
-        return made._replace(report=made.report.replace(before=before))
-
-    def originals(self, body: Sequence[Message]) -> list[Message]:
-        """Return the conversation with the originals of cut messages, except pinned ones."""
-        if (archive := self.archive) is None:
-            return list(body)
-        return [
-            message
-            if message in self.pins or kind_of(message) == "segment"
-            else cast("Message", archive.original(message) or message)
-            for message in body
-        ]

@@ -130,17 +130,6 @@ async def test_preview_receipt_why_and_undo_tell_the_same_numbers(open_session: 
         assert seen.pays_after == done.pays_after
 
 
-async def test_after_a_turn_an_undo_measures_anew(open_session: Open):
-    session, provider = open_session(window=LARGE)
-    await fill(session, provider, 16)
-    before = session.size
-    await by_hand(session, "50%")
-    await turn(session, "one more")
-    undone = session.compactor.undo()
-    assert undone is not None and undone.after > before
-    assert session.messages[-1]["role"] == "assistant"
-
-
 async def test_a_floor_is_never_below_the_size_that_it_refuses(open_session: Open):
     session, _ = open_session(window=128_000)
     await turn(session, "hello")

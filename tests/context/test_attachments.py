@@ -13,7 +13,6 @@ from codelet import events, prompt
 from codelet.context.attachments import LARGEST_TEXT, Person, dropped_picture
 from codelet.context.compaction.engine import compact
 from codelet.context.tokens import estimate_message
-from codelet.context.tokens.exact import exact_size
 from codelet.errors import UsageError
 from codelet.export.decode import from_json
 from codelet.export.document import Document
@@ -24,7 +23,7 @@ from codelet.safety import Policy
 from tests.support.pictures import png
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer
-from tests.support.sessions import TYPED, MakeSession, make_session, turn
+from tests.support.sessions import TYPED, MakeSession, make_session
 
 __all__ = ["make_session"]
 
@@ -173,13 +172,6 @@ async def test_a_prompt_and_a_read_show_them_to_the_model(
 PICTURE: Any = {"name": "a.png", "media_type": "image/png", "width": 1500, "height": 1000, "data": "QUJD" * 1_000}
 
 
-def test_a_picture_counts_by_its_pixels_and_not_by_its_bytes():
-    assert estimate_message(user("x", [PICTURE])) - estimate_message(user("x")) == 1_600
-    small = {**PICTURE, "width": 75, "height": 100}
-    assert estimate_message(user("x", [small, small])) - estimate_message(user("x")) == 20
-    assert exact_size([user("x", [small])], [], "gpt-4o") - exact_size([user("x")], [], "gpt-4o") == 10
-
-
 def conversation(turns: int) -> list[Message]:
     listed: list[Message] = []
     for number in range(turns):
@@ -224,11 +216,3 @@ def test_an_export_holds_them_as_data_and_is_the_same_when_read_and_written_agai
     for wrong in (b'"data":"Q<>"', b'"data":7'):
         with pytest.raises(UsageError, match="data"):
             from_json(data.replace(b'"data":"QUJD"', wrong))
-
-
-async def test_a_resumed_picture_goes_out_again(make_session: MakeSession, model_server: ModelServer):
-    model_server.script = [Reply("A grey one.")]
-    session = make_session("anthropic")
-    session.adopt([user("look", [{**PICTURE, "data": "QUJD"}]), assistant("yes")])
-    await turn(session, "and?")
-    assert model_server.requests[0].body.count(b'"data":"QUJD"') == 1

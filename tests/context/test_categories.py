@@ -29,29 +29,6 @@ async def compacted(session: Session, words: str) -> list[events.Compaction]:
         return compactions([event async for event in stream])
 
 
-async def test_history_alone_what_it_cannot_take_of_the_users_words_is_told(open_session: Open):
-    session, _ = opened(open_session, (5, 40, 2, 53))
-    for number in range(24):
-        rules = " ".join(
-            f"Never touch src/part{number}_{n}/mod.py, nor port {9000 + 10 * number + n}." for n in range(6)
-        )
-        await turn(session, f"prompt {number}: {rules}")
-    [*_, done] = await compacted(session, "mind the ports")
-    tokens, limit = used(session)["history"]
-    assert 0 < tokens <= limit == BUDGET * 2 // 100
-    report = session.compactor.report
-    assert report is not None and report.words_each is not None and done.lost
-
-
-async def test_context_alone_what_it_cannot_take_of_results_is_told(open_session: Open):
-    session, provider = opened(open_session, (5, 4, 35, 56))
-    await fill(session, provider, 24, lines=40)
-    [*_, done] = await compacted(session, "mind the ports")
-    tokens, limit = used(session)["context"]
-    assert 0 < tokens <= limit == BUDGET * 4 // 100
-    assert done.lost
-
-
 async def test_context_alone_a_pin_beyond_it_is_refused(open_session: Open):
     session, provider = opened(open_session, (5, 4, 35, 56))
     await fill(session, provider, 2, lines=200)

@@ -10,8 +10,7 @@ import pytest
 from codelet import events
 from codelet.context import CompactionOptions
 from codelet.errors import ProviderError, UsageError
-from codelet.extensions.narrator import Narrator
-from codelet.messages import assistant, kind_of, unpaired, user
+from codelet.messages import kind_of, unpaired
 from tests.context.conftest import Open
 from tests.context.scripted import (
     Answer,
@@ -65,16 +64,6 @@ async def test_a_warm_cache_defers_a_compaction_and_a_long_pause_does_not(open_s
     assert session.compactor.due() == "cost"
 
 
-async def test_a_cold_cache_is_what_another_model_and_a_rewrite_leave(open_session: Open):
-    session, provider = open_session()
-    await fill(session, provider, 3)
-    assert not session.window.cold
-    assert session.window.effective(session.conversation) < session.size
-    session.models.switch(ScriptedProvider())
-    assert session.window.cold
-    assert session.window.effective(session.conversation) == session.size
-
-
 async def test_undo_after_more_turns_keeps_what_came_since(open_session: Open):
     session, provider = open_session(window=24_000)
     await fill(session, provider, 8, lines=80)
@@ -91,20 +80,6 @@ async def test_undo_after_more_turns_keeps_what_came_since(open_session: Open):
     assert session.compactor.undo() is None
 
 
-async def test_two_compactions_are_undone_one_by_one(open_session: Open):
-    session, provider = open_session(window=24_000)
-    await fill(session, provider, 8, lines=80)
-    first = list(session.messages)
-    await compacted(session)
-    await fill(session, provider, 8, lines=80)
-    second = list(session.messages)
-    await compacted(session)
-    assert session.compactor.undo() is not None
-    assert session.messages == second
-    assert session.compactor.undo() is not None
-    assert session.messages[: len(first) - 2] == first[: len(first) - 2]
-
-
 async def test_a_pinned_message_is_the_same_object_after_many_compactions(open_session: Open):
     session, provider = open_session(window=16_000)
     await fill(session, provider, 2)
@@ -119,15 +94,6 @@ async def test_a_pinned_message_is_the_same_object_after_many_compactions(open_s
     session.compactor.unpin(place_of(session, "value_part1_0"))
     await fill(session, provider, 12)
     assert not any(pinned[1] is standing for standing in session.messages)
-
-
-async def test_pins_may_take_no_more_than_the_share_of_kept_context(open_session: Open):
-    session, provider = open_session(window=16_000)
-    await fill(session, provider, 1, lines=300)
-    room = session.compactor.share_of("context")
-    with pytest.raises(UsageError, match=f"{room:,}"):
-        session.compactor.pin(place_of(session, "value_part0_0"))
-    session.compactor.pin(place_of(session, "prompt 0"))
 
 
 async def test_a_drop_takes_call_and_results_and_can_be_undone(open_session: Open):
@@ -231,15 +197,6 @@ async def test_the_size_that_is_aimed_at_is_the_providers_own(open_session: Open
     assert after < 1.08 * target < before, "and the prompt that came since"
 
 
-async def test_no_narrator_is_asked_about_a_list_that_did_not_fit(open_session: Open):
-    session, provider = open_session(window=60_000, extensions=[Narrator()])
-    await fill(session, provider, 8)
-    provider.window = session.size * 9 // 10
-    seen = await turn(session)
-    assert {event.reason for event in compactions(seen, "done")} == {"overflow"}
-    assert provider.overflows == len(compactions(seen, "done")), "it could not read the list either"
-
-
 async def test_an_overflow_that_stays_ends_the_turn_after_one_retry(open_session: Open):
     session, provider = open_session(window=64_000)
     await fill(session, provider, 3)
@@ -270,20 +227,6 @@ async def test_compact_at_moves_the_limit(open_session: Open):
     done = compactions(seen, "done")
     limit = session.window.budget.limit
     assert done and all(30 * limit <= 100 * event.before < 60 * limit for event in done)
-
-
-async def test_an_instruction_steers_and_never_enters_the_list(open_session: Open):
-    session, provider = open_session(window=24_000)
-    for number in range(10):
-        provider.answers.append(Answer("looking", [("look", {"lines": 90, "about": f"part{number}"})]))
-        await turn(session, f"prompt {number}")
-    wish = "keep value_part2_41 and src/part2/mod_5.py"
-    with_wish = session.compactor.shortener.compacted(session.conversation.snapshot(), "asked", wish)
-    plain = session.compactor.shortener.compacted(session.conversation.snapshot(), "asked")
-    assert wish not in str(with_wish.messages)
-    assert with_wish.report.turns[2].score.relevance > plain.report.turns[2].score.relevance
-    assert with_wish.report.turns[2].score.relevance > with_wish.report.turns[3].score.relevance
-    assert len(with_wish.report.turns) == len(plain.report.turns)
 
 
 async def test_two_compactions_without_effect_stop_and_say_what_stays(open_session: Open):
@@ -358,24 +301,6 @@ async def test_the_ledger_counts_each_reminder_once_a_request(open_session: Open
     assert (row.on, row.tokens) == (False, 0)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"budget": 20_000, "window": 16_000}, "at most 16000"),
-        ({"budget": 0}, "at least 1"),
-        ({"budget": -5}, "at least 1"),
-        ({"budget": True}, "not True"),
-        ({"budget": float("nan")}, "not nan"),
-        ({"budget": float("inf")}, "not inf"),
-        ({"window": 0}, "at least 1"),
-        ({"window": 10**30}, "at most"),
-    ],
-)
-async def test_a_budget_that_is_none_is_refused(open_session: Open, options, said: str):
-    with pytest.raises(UsageError, match=said):
-        open_session(**options)
-
-
 async def test_a_smaller_model_cuts_the_users_budget(open_session: Open):
     session, _ = open_session(window=None, budget=100_000)
     assert session.window.budget.user_limit == 100_000
@@ -384,14 +309,3 @@ async def test_a_smaller_model_cuts_the_users_budget(open_session: Open):
     assert session.window.budget.window == 8_192
     assert session.window.budget.user_limit == 8_192
     assert session.window.budget.limit < 8_192
-
-
-async def test_the_estimate_follows_what_the_provider_reports(open_session: Open):
-    session, provider = open_session(window=100_000)
-    await fill(session, provider, 6)
-    reported = provider.sent[-1].size
-    assert session.size == pytest.approx(reported, rel=0.05)
-    session.window.forget()
-    assert session.size == pytest.approx(reported, rel=0.1)
-    session.conversation.append(assistant(text(50)), user("x"))
-    assert session.size > reported + 500

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 
@@ -12,12 +11,11 @@ import pytest
 
 from codelet import events
 from codelet.errors import UsageError
-from codelet.loop.session import Session
 from codelet.messages import unpaired, user
 from codelet.settings import load_settings
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
 from tests.context.conftest import Open
-from tests.context.scripted import Answer, compactions, fill, text, turn
+from tests.context.scripted import Answer, compactions, fill, turn
 
 MIB = 1 << 20
 
@@ -60,44 +58,6 @@ async def test_p2_a_corrupted_list_is_mended_by_a_compaction(open_session: Open)
     seen = await fill(session, provider, 12)
     assert compactions(seen, "done")
     assert unpaired(session.messages) == []
-
-
-async def run_turns(session: Session, turns: int, compacted: Callable[[], None]) -> None:
-    """Prompts that differ, each answered in one step; `compacted` is called right after each compaction."""
-    for number in range(turns):
-        words = f"prompt {number % 97}: change value_{number % 31} in src/mod_{number % 7}.py"
-        async with aclosing(session.send(words)) as stream:
-            async for event in stream:
-                if isinstance(event, events.Compaction) and event.phase == "done":
-                    compacted()
-
-
-async def test_p3_and_p8_the_list_stays_short_and_the_archive_keeps_its_cap(open_session: Open):
-    session, provider = open_session(window=4_000)
-    provider.keep = 2
-    session.compactor.archive.cap = MIB // 32
-    lengths: list[int] = []
-    await run_turns(session, 1_200, lambda: lengths.append(len(session.messages)))
-    archive = session.compactor.archive
-    assert archive.lost > 0 and archive.bytes <= archive.cap
-    assert session.compactor.count == len(lengths) > 10
-    assert max(lengths) < 400
-
-
-async def test_p4_and_p6_feedback_pushes_out_no_error_and_no_rule(open_session: Open):
-    session, provider = open_session(window=24_000)
-    provider.answers.extend([Answer("s", [("broken", {"why": "src/core/engine.py"})]), Answer("noted")])
-    await turn(session, "never touch src/core/engine.py, port 7433 must stay")
-    for number in range(7):
-        provider.answers.extend([Answer("s", [("look", {"lines": 70, "about": f"keyword{number}"})]), Answer()])
-        await turn(session, "engine engine engine " + text(3, "keyword") * 3)
-        session.compactor.pin(len(session.messages) - 1)
-    async with aclosing(session.compact("everything but errors: keyword keyword keyword")) as stream:
-        seen = [event async for event in stream]
-    assert compactions(seen, "done")
-    left = str(session.messages)
-    assert "never touch src/core/engine.py, port 7433 must stay" in left
-    assert "src/core/engine.py is not there" in left
 
 
 async def test_p7_compactions_at_once_commit_once(open_session: Open):

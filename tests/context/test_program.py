@@ -9,8 +9,7 @@ import pytest
 
 from codelet.context.shortener import BESIDE
 from tests.e2e.conftest import Codelet
-from tests.support.program import run
-from tests.support.recorded import Start, recording, step
+from tests.support.recorded import Start, step
 from tests.support.script import Call, HttpError, Reply, Step, Tokens
 from tests.support.server import ModelServer, Recorded
 
@@ -86,16 +85,6 @@ def test_a_window_that_a_refusal_names_is_kept_to_from_then_on(codelet: Codelet)
     assert done.err.count("context compacted") >= 2
 
 
-def test_one_shot_within_a_window_that_is_known_never_overflows(codelet: Codelet):
-    codelet.server.script = reads(window=9_500, steps=40)
-    done = codelet("-p", "read long.py piece by piece, never touch port 7433", "--window", "9500")
-    assert (done.exit, done.out.strip()) == (0, "All read."), done.err
-    requests = codelet.server.requests
-    assert max(map(tokens, requests)) <= 9_500
-    assert done.err.count("context compacted") >= 2
-    assert all(valid(request) for request in requests)
-
-
 def test_compact_off_ends_with_the_providers_word(codelet: Codelet):
     codelet.server.script = reads(window=4_500, steps=30)
     done = codelet("-p", "read", "--compact", "off")
@@ -163,17 +152,6 @@ def without_usage(part: dict) -> dict:
 def big_file(repo: Path, lines: int) -> None:
     text = (f"value_{n} = compute_{n % 17}(src/mod_{n % 9}.py, key_{n})  # {n * 7919}\n" for n in range(lines))
     (repo / "big.py").write_text("".join(text))
-
-
-def test_a_replayed_session_overflows_a_small_window_several_times(tmp_path: Path, repo: Path, home: Path):
-    big_file(repo, 2_000)
-    steps = long_session(20)
-    for part in steps[:-1]:
-        if not part["tool_calls"]:
-            part["tool_calls"] = [{"id": "f" + part["text"], "name": "find", "arguments": {"pattern": "*.py"}}]
-    done = run("--model", recording(tmp_path, *steps), "-p", "go", "--window", "9000", cwd=repo, home=home)
-    assert (done.exit, done.out.strip().rpartition("\n")[2]) == (0, "Done 19."), done.err
-    assert done.err.count("context compacted") >= 2
 
 
 def test_the_repl_overflows_previews_compacts_and_takes_back(start: Start, repo: Path):

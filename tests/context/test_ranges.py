@@ -29,13 +29,6 @@ def test_a_line_begins_where_the_lines_before_it_end(text: str, number: int):
         assert line_at(text, place) == number
 
 
-def test_a_line_far_into_a_long_text():
-    text = "".join(f"line {number}\n" for number in range(1, 50_001))
-    for number in (1, 2, 7_000, 49_999, 50_000):
-        assert text[place_of_line(text, number) :].startswith(f"line {number}\n")
-    assert place_of_line(text, 50_001) == place_of_line(text, 10**9) == len(text)
-
-
 @given(TEXTS, st.integers(0, 250))
 def test_bytes_lead_to_the_character_that_they_belong_to(text: str, number: int):
     place = place_of_byte(text, number)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 
-import pytest
-
-from codelet import events, prompt
+from codelet import events
 from codelet.errors import LimitReached
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
@@ -60,25 +57,3 @@ async def test_text_that_a_time_limit_cut_names_it_and_is_written_anew(open_sess
     assert session.messages[-1]["content"] == f"half an answer\n\n{CUT_TEXT.format(reason=REASON)}"
     await turn(session, None)
     assert [m["content"] for m in session.messages if m["role"] == "assistant"] == ["the whole"]
-
-
-@pytest.mark.parametrize("timeout", [None, 30.0])
-async def test_what_the_user_stops_still_names_the_user(open_session: Open, timeout: float | None):
-    session, provider = open_session(limits=Limits(timeout=timeout))
-    session.upkeep.add_tool(tool(endless, touches=None))
-    provider.answers.append(Answer("Let me.", [("endless", {}), ("broken", {})]))
-
-    async def run() -> None:
-        async with aclosing(session.send("go")) as stream:
-            async for event in stream:
-                if isinstance(event, events.ToolProgress):
-                    asyncio.get_running_loop().call_soon(task.cancel)
-
-    task = asyncio.create_task(run())
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    running, waiting = results(session)
-    assert running.startswith(
-        prompt.STOPPED_RUNNING.format(why=prompt.BY_USER)
-    ) and waiting == prompt.STOPPED_WAITING.format(why=prompt.BY_USER)
-    assert "by the user" in running and "by the user" in waiting

@@ -9,19 +9,8 @@ from typing import Any
 
 Message = dict[str, Any]
 
-# Five conclusions, an order, and "go on" in languages of several scripts; two of them have no spaces between words.
+# Five conclusions, an order, and "go on", in languages of several scripts; two of them have no spaces between words.
 LANGUAGES: dict[str, tuple[tuple[str, ...], str, str]] = {
-    "en": (
-        (
-            "The cause is the missing lock in the writer.",
-            "We keep the old parser for reasons of speed.",
-            "The retry does not help, it failed three times.",
-            "The cache kept entries of users who had left.",
-            "The library cannot read compressed files.",
-        ),
-        "Never write to the production database.",
-        "go on",
-    ),
     "th": (
         (
             "สาเหตุคือไม่มีการล็อกตอนเขียนไฟล์",
@@ -125,186 +114,148 @@ def did(call_id: str, name: str, arguments: dict[str, Any], result: str) -> list
     return [call(call_id, name, arguments), answer(call_id, result)]
 
 
+def put(path: str, content: str, result: str = "ok") -> list[Message]:
+    """A file that is written."""
+    return did("w", "put", {"path": path, "content": content}, result)
+
+
+def changed(path: str, old: str, new: str, result: str) -> list[Message]:
+    """An edit."""
+    return did("e", "change", {"path": path, "old_text": old, "new_text": new}, result)
+
+
+def todo(call_id: str, **steps: str) -> list[Message]:
+    """A plan with the status of each step."""
+    items = [{"text": text.replace("_", " "), "status": status} for text, status in steps.items()]
+    return did(call_id, "todo", {"items": items}, "ok")
+
+
 _PATCH = "*** Begin Patch\n*** Add File: n.py\n+x = 1\n*** Delete File: o.py\n*** End Patch"
 _IN_JSON = json.dumps({"output": "test result: FAILED. 7 passed; 2 failed", "metadata": {"exit_code": 101}})
-_STEPS = [{"text": "Move the queue", "status": "completed"}, {"text": "Drop it", "status": "open"}]
+_DIFF = "diff --git a/x.go b/x.go\n@@ -1 +1 @@\n-const maxDepth = 4\n+const maxDepth = 9"
+GOOD, BAD = "[exit code 0]", "[exit code 1]"
 # What happened, what has to be said of it, and what must not be.
 EVENTS: dict[str, tuple[list[Message], tuple[str, ...], tuple[str, ...]]] = {
     "a file whose name looks like an error": (
-        [*did("a", "put", {"path": "src/TimeoutException.kt", "content": "class T"}, "ok: 1 line")],
+        put("src/TimeoutException.kt", "class T", "ok: 1 line"),
         ("written: src/TimeoutException.kt",),
         ("error", "failed:"),
     ),
     "fails, then passes": (
-        ran("a", "rspec", "3 examples, 2 failures\n[exit code 1]")
-        + ran("b", "rspec", "3 examples, 0 failures\n[exit code 0]"),
+        ran("a", "rspec", f"3 examples, 2 failures\n{BAD}") + ran("b", "rspec", f"3 examples, 0 failures\n{GOOD}"),
         ("ran `rspec`: exit 0, 3 examples, 0 failures", "before, at t1: exit 1"),
         (),
     ),
     "passes, then fails": (
-        ran("a", "ctest", "12 passed\n[exit code 0]") + ran("b", "ctest", "11 passed, 1 failed\n[exit code 8]"),
+        ran("a", "ctest", f"12 passed\n{GOOD}") + ran("b", "ctest", "11 passed, 1 failed\n[exit code 8]"),
         ("ran `ctest`: exit 8, 11 passed, 1 failed",),
         ("exit 0",),
     ),
     "the status is another program's": (
-        ran("a", "make test | tee log", "FAIL: t_7\n4 tests, 1 failed\n[exit code 0]"),
+        ran("a", "make test | tee log", f"FAIL: t_7\n4 tests, 1 failed\n{GOOD}"),
         ("ran `make test | tee log`: 4 tests, 1 failed",),
         ("exit 0",),
     ),
     "fails, then an ending that nobody knows": (
-        ran("a", "zig build", "error: no field named x\n[exit code 1]") + ran("b", "zig build | head -3", "done"),
+        ran("a", "zig build", f"error: no field named x\n{BAD}") + ran("b", "zig build | head -3", "done"),
         ("not known",),
         ("exit 0",),
     ),
     "written, then removed": (
-        [
-            call("a", "put", {"path": "tmp/probe.lua", "content": "print(1)"}),
-            answer("a", "ok"),
-            *ran("b", "rm tmp/probe.lua", "[exit code 0]"),
-        ],
+        put("tmp/probe.lua", "print(1)") + ran("b", "rm tmp/probe.lua", GOOD),
         ("deleted: tmp/probe.lua",),
         ("written: tmp/probe.lua", "print(1)"),
     ),
     "written, then moved": (
-        [
-            call("a", "put", {"path": "lib/old_name.ex", "content": "defmodule A"}),
-            answer("a", "ok"),
-            *ran("b", "git mv lib/old_name.ex lib/new_name.ex", "[exit code 0]"),
-        ],
+        put("lib/old_name.ex", "defmodule A") + ran("b", "git mv lib/old_name.ex lib/new_name.ex", GOOD),
         (),
         ("written: lib/old_name.ex", "deleted: lib/old_name.ex"),
     ),
     "a line that an edit replaced": (
-        [
-            call("r", "open", {"file": "app/limits.rb"}),
-            answer("r", "RETRY_LIMIT = 17"),
-            call(
-                "a", "change", {"path": "app/limits.rb", "old_text": "RETRY_LIMIT = 17", "new_text": "RETRY_LIMIT = 23"}
-            ),
-            answer("a", "ok"),
-        ],
+        did("r", "open", {"file": "app/limits.rb"}, "RETRY_LIMIT = 17")
+        + changed("app/limits.rb", "RETRY_LIMIT = 17", "RETRY_LIMIT = 23", "ok"),
         ("RETRY_LIMIT = 23",),
         ("RETRY_LIMIT = 17",),
     ),
     "an edit that failed": (
-        [
-            call("r", "open", {"file": "app/port.rb"}),
-            answer("r", "LISTEN_PORT = 4041"),
-            call(
-                "a", "change", {"path": "app/port.rb", "old_text": "LISTEN_PORT = 40", "new_text": "LISTEN_PORT = 5055"}
-            ),
-            answer("a", '{"success": false, "error": "no match"}'),
-        ],
+        did("r", "open", {"file": "app/port.rb"}, "LISTEN_PORT = 4041")
+        + changed("app/port.rb", "LISTEN_PORT = 40", "LISTEN_PORT = 5055", '{"success": false, "error": "no match"}'),
         ("LISTEN_PORT = 4041",),
         ("LISTEN_PORT = 5055", "written: app/port.rb"),
     ),
     "a diff that was printed": (
-        ran(
-            "a",
-            "git diff -G maxDepth",
-            "diff --git a/x.go b/x.go\n@@ -1 +1 @@\n-const maxDepth = 4\n+const maxDepth = 9",
-        ),
+        ran("a", "git diff -G maxDepth", _DIFF),
         ("const maxDepth = 9",),
         ("const maxDepth = 4",),
     ),
     "an error in a comment": (
-        [
-            call("a", "change", {"path": ".env", "old_text": "A=1", "new_text": "# ERROR: only TCP\nA=2"}),
-            answer("a", "saved"),
-        ],
+        changed(".env", "A=1", "# ERROR: only TCP\nA=2", "saved"),
+        ("written: .env",),
+        ("failed:",),
+    ),
+    "a diff with a comment in an answer": (
+        changed(".env", "A=1", "# ERROR: no", "saved\n+# ERROR: no"),
         ("written: .env",),
         ("failed:",),
     ),
     "a listing of errors": (
-        ran("a", "ls", "NotFoundError.ts\nTimeoutError.ts\n[exit code 0]"),
+        ran("a", "ls", f"NotFoundError.ts\nTimeoutError.ts\n{GOOD}"),
         (),
         ("failed", "exit 1"),
     ),
     "a commit": (
-        ran("a", "git commit -m x", "[main 4f5e6d7] Rename the queue\n 1 file changed\n[exit code 0]"),
+        ran("a", "git commit -m x", f"[main 4f5e6d7] Rename the queue\n 1 file changed\n{GOOD}"),
         ("committed 4f5e6d7 Rename the queue",),
         (),
     ),
     "a commit that was refused": (
-        ran("a", "git commit -m x", "nothing to commit, working tree clean\n[exit code 1]"),
+        ran("a", "git commit -m x", f"nothing to commit, working tree clean\n{BAD}"),
         (),
         ("committed",),
     ),
     "a step that is done and one that is not": (
-        [
-            call(
-                "a",
-                "todo",
-                {"items": _STEPS},
-            ),
-            answer("a", "ok"),
-        ],
+        todo("a", Move_the_queue="completed", Drop_it="open"),
         ("step done: Move the queue",),
         ("step done: Drop it",),
     ),
+    "a step that is open again": (
+        todo("a", Move_it="completed") + todo("b", Move_it="in_progress"),
+        (),
+        ("step done: Move it",),
+    ),
     "another command helps": (
-        ran("a", "git push origin", "error: remote rejected\n[exit code 1]")
-        + ran("b", "git push -f origin", "ok\n[exit code 0]"),
+        ran("a", "git push origin", f"error: remote rejected\n{BAD}") + ran("b", "git push -f origin", f"ok\n{GOOD}"),
         ("ran `git push origin`: exit 1",),
         ("open",),
     ),
-    "run again in what stays": (ran("a", "late_check", "1 failed\n[exit code 1]"), (), ("ran `late_check`: exit 1",)),
+    "run again in what stays": (ran("a", "late_check", f"1 failed\n{BAD}"), (), ("ran `late_check`: exit 1",)),
     "a patch that adds and deletes": (
-        [
-            call(
-                "a",
-                "patch",
-                {"input": _PATCH},
-            ),
-            answer("a", "ok"),
-        ],
+        did("a", "patch", {"input": _PATCH}, "ok"),
         ("written: n.py", "deleted: o.py"),
         (),
     ),
     "a command in a JSON object": (
-        [
-            call("a", "run", {"command": ["bash", "-lc", "cargo test"]}),
-            answer("a", _IN_JSON),
-        ],
+        did("a", "run", {"command": ["bash", "-lc", "cargo test"]}, _IN_JSON),
         ("ran `cargo test`: exit 101",),
         ("exit 0",),
     ),
-    "removed in another folder": (
-        did("w", "put", {"path": "a.py", "content": "a = 1"}, "ok") + ran("a", "cd sub && rm a.py", "[exit code 0]"),
-        (),
-        ("deleted: a.py",),
-    ),
-    "removed by force, if it was there": (ran("a", "rm -f never.txt", "[exit code 0]"), (), ("deleted: never.txt",)),
+    "removed in another folder": (put("a.py", "a = 1") + ran("a", "cd sub && rm a.py", GOOD), (), ("deleted: a.py",)),
+    "removed by force, if it was there": (ran("a", "rm -f never.txt", GOOD), (), ("deleted: never.txt",)),
     "a folder that was removed": (
-        did("w", "put", {"path": "pkg/in/a.py", "content": "a = 1"}, "ok") + ran("a", "rm -r pkg", "[exit code 0]"),
+        put("pkg/in/a.py", "a = 1") + ran("a", "rm -r pkg", GOOD),
         ("deleted: pkg",),
         ("written: pkg/in/a.py",),
     ),
     "files removed by a pattern": (
-        did("w", "put", {"path": "pkg/b.py", "content": "b = 1"}, "ok") + ran("a", "rm pkg/*.py", "[exit code 0]"),
+        put("pkg/b.py", "b = 1") + ran("a", "rm pkg/*.py", GOOD),
         (),
         ("written: pkg/b.py",),
     ),
-    "all taken back": (
-        did("w", "put", {"path": "lib/c.py", "content": "c = 1"}, "ok") + ran("a", "git reset --hard", "[exit code 0]"),
-        (),
-        ("written: lib/c.py",),
-    ),
-    "a step that is open again": (
-        did("a", "todo", {"items": [{"text": "Move it", "status": "completed"}]}, "ok")
-        + did("b", "todo", {"items": [{"text": "Move it", "status": "in_progress"}]}, "ok"),
-        (),
-        ("step done: Move it",),
-    ),
+    "all taken back": (put("lib/c.py", "c = 1") + ran("a", "git reset --hard", GOOD), (), ("written: lib/c.py",)),
     "one program in two folders": (
-        ran("a", "cd one && make", "error: no rule\n[exit code 2]") + ran("b", "cd two && make", "[exit code 0]"),
+        ran("a", "cd one && make", "error: no rule\n[exit code 2]") + ran("b", "cd two && make", GOOD),
         ("ran `cd one && make`: exit 2",),
         ("before, at",),
-    ),
-    "a diff with a comment in an answer": (
-        did("a", "change", {"path": ".env", "old_text": "A=1", "new_text": "# ERROR: no"}, "saved\n+# ERROR: no"),
-        ("written: .env",),
-        ("failed:",),
     ),
 }
 

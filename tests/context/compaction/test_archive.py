@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codelet.context.archive import LONGEST_ANSWER, LONGEST_PATTERN, Archive, ShownRange, line_matcher
-from tests.context.compaction.lists import calling, result, user
+from tests.context.compaction.lists import calling, user
 
 
 def test_a_pattern_up_to_the_bound_is_an_expression_and_a_longer_one_its_beginning_as_text():
@@ -106,36 +106,11 @@ def test_what_comes_from_another_archive_keeps_its_id_and_new_ones_follow():
     assert [(entry.id, entry.turn) for entry in archive.entries()] == [("r7", 3), ("r8", 4), ("r2", 1), ("summary", 1)]
 
 
-def test_a_message_without_a_call_is_the_head_of_what_it_was_cut_from():
+def test_what_a_cut_message_was_cut_from_goes_with_it():
     archive = Archive()
     whole = user("The beginning of a long text. " + "x" * 5_000)
     key = archive.put(1, whole)
-    cut = user(f"The beginning of a long text. {'x' * 200} [… recall entry={key} …]")
-    assert archive.take_out(user("Something else. recall entry=r1")) == []
-    assert [entry.message for entry in archive.take_out(cut)] == [whole]
+    assert archive.take_out(user("Something else, without a marker: r1")) == []
+    taken = archive.take_out(user(f"The beginning of a long text. [… recall entry={key} …]"))
+    assert [entry.message for entry in taken] == [whole]
     assert (len(archive), archive.bytes) == (0, 0)
-
-
-def test_calls_are_the_same_where_their_ids_are():
-    archive = Archive()
-    archive.put(1, calling(("a", "read", {"path": "x"}), ("b", "read", {"path": "y"})))
-    archive.put(1, result("a", "text"))
-    both = calling(("a", "read", {"path": "recall entry=r1"}), ("b", "read", {}))
-    assert archive.original(both) is archive.entries()[0].message
-    for other in (
-        calling(("a", "read", {"path": "recall entry=r1"})),
-        result("a", "recall entry=r1"),
-        user("recall entry=r1"),
-    ):
-        assert archive.original(other) is None
-    assert archive.original(result("a", "recall entry=r2")) is archive.entries()[1].message
-    assert archive.original({"role": "tool", "content": "recall entry=r2"}) is None
-
-
-def test_a_message_of_just_the_cap_is_kept():
-    message = {"role": "user", "content": "as large as all that there is room for"}
-    whole = Archive()
-    whole.put(1, message)
-    assert Archive(cap=whole.bytes).put(1, message) == "r1"
-    less = Archive(cap=whole.bytes - 1)
-    assert less.put(1, message) is None and less.lost == 1

@@ -34,17 +34,6 @@ def test_a_list_that_just_fits_stays_and_one_that_just_does_not_gets_smaller():
     assert size(compact(messages, size(messages) - 1).messages) < size(messages)
 
 
-@pytest.mark.parametrize("window", [2_048, 4_096, 8_192])
-def test_small_windows_work(window):
-    messages = coding_session(60)
-    target = 35 * (window - window // 4) // 100
-    made = compact(messages, target)
-    assert 0.9 * target <= size(made.messages) <= target
-    assert made.messages[0] == messages[0]
-    assert pairing_faults(made.messages) == []
-    assert "Please change handler_60" in text_of(made.messages)
-
-
 @pytest.mark.parametrize(
     "messages",
     [
@@ -185,13 +174,6 @@ def test_the_size_is_told_right_with_several_segments(share):
     assert 96 * target <= 100 * made.report.after <= 100 * target
 
 
-@pytest.mark.parametrize("target", range(165, 185))
-def test_the_size_is_told_right_of_words_that_look_like_a_heading(target):
-    words = calling(("c0", "read", {"path": "src/a.py"}), text="[t0000000 000000000000000000000]")
-    made = compact([user(""), words, result("c0", "ok"), user("word and more of it. " * 90)], target)
-    assert made.report.after == size(made.messages)
-
-
 @pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("target", [2_000, 8_000, 16_000, 24_000])
 def test_a_target_is_filled_whatever_the_lines_say(target, asked):
@@ -243,13 +225,6 @@ def test_prompts_that_left_no_line_are_told():
     (warning,) = [one for one in tight.warnings if "the user's messages" in one]
     assert (tight.words_each or 99) < 60 and 0 < int(warning.split()[0]) < 400
     assert not [one for one in compact(coding_session(20), 4_000).report.warnings if "the user's messages" in one]
-
-
-def test_a_pin_on_the_first_message_keeps_it():
-    messages = [user("The very first words."), says("Yes."), *coding_session(12)[1:]]
-    made = compact(messages, size(messages) // 3, pinned=[0])
-    assert made.messages[0] is messages[0]
-    assert compact(messages, size(messages) // 3).messages[0] is not messages[0]
 
 
 def test_the_fate_of_a_turn_of_which_a_part_stays_says_so():

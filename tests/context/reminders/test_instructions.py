@@ -143,12 +143,6 @@ def test_imports_are_put_in_their_place(tree: Path):
     assert text.endswith("\nC")
 
 
-def test_imports_in_code_are_left_alone(tree: Path):
-    body = "```\n@x.md\n```\ntext @x.md and `@x.md` and `` open @y.md"
-    repositories.write(tree, {"CLAUDE.md": body, "x.md": "X", "y.md": "Y"})
-    assert "```\n@x.md\n```\ntext X and `@x.md`" in text_in(tree)
-
-
 BLOCKS = {
     "tildes": "~~~\n@b.md\n~~~\n",
     "longer fence": "````\n```\n@b.md\n````\n",
@@ -318,11 +312,6 @@ def test_a_reminders_tag_is_defused_however_it_is_written(tag: str):
 )
 def test_what_is_no_reminders_tag_stays(text: str):
     assert prompt.escape(text) == text
-
-
-def test_bytes_that_are_no_text_are_replaced(tree: Path):
-    repositories.write(tree, {"CLAUDE.md": b"caf\xe9 \xf0\x9f"})
-    assert "caf\ufffd" in text_in(tree)
 
 
 def test_the_root_of_a_repository_or_worktree(tmp_path: Path):

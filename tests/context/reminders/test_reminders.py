@@ -114,15 +114,6 @@ async def test_one_git_a_change_and_none_where_calls_only_read(
     assert watched_git.calls == 2, "at the start of the turn, and once after the step that ran commands"
 
 
-async def test_a_refused_call_changes_nothing(
-    make_session: MakeSession, model_server: ModelServer, repo: Path, watched_git: Git
-):
-    model_server.script = [Reply(calls=[TOUCH]), Reply("done")]
-    await turn(make_session(policy=Policy(repo)))
-    assert not (repo / "new.txt").exists()
-    assert watched_git.calls == 1
-
-
 async def test_a_git_that_hangs_is_waited_for_in_one_turn_and_asked_on_until_it_answers(repo: Path, watched_git: Git):
     watched_git.hold()
     status = GitStatus(repo)
@@ -140,21 +131,6 @@ async def test_a_git_that_hangs_is_waited_for_in_one_turn_and_asked_on_until_it_
         await status.begin()
         await asyncio.sleep(0.02)  # clock: between two turns that ask whether git has answered
     assert await status.text() == "Branch: main\nWorking tree: clean"
-    await status.stop()
-
-
-async def test_a_request_in_mid_turn_waits_briefly_for_git(repo: Path, watched_git: Git):
-    """Then the status says of when it is."""
-    status = GitStatus(repo)
-    await status.begin()
-    current = await status.text()
-    watched_git.hold()
-    status.changed()
-    with Neighbour() as clock:
-        late = await status.text()
-    assert clock.passed < 0.35, "0.15 s, and some work"
-    assert current is not None and late == AS_OF_CHANGED.format(when=TURN_START, text=current)
-    watched_git.release()
     await status.stop()
 
 
@@ -297,20 +273,6 @@ async def test_prepended_all_four_stand_in_front_once_renewed_each_turn_and_hold
             assert stable_prefix(after).startswith(stable_prefix(before)), "within a turn the cache keeps working"
 
 
-async def test_prepended_a_folders_instructions_come_at_once_too(
-    make_session: MakeSession, model_server: ModelServer, repo: Path
-):
-    repositories.commit(repo, {"CLAUDE.md": "ROOT", "sub/CLAUDE.md": "SUB", "sub/x.py": ""})
-    read = Call("r", "read", {"path": "sub/x.py"})
-    model_server.script = [Reply(calls=[read]), Reply("done"), Reply("done")]
-    session = make_session(placement="prepend")
-    await turn(session)
-    assert kinds(model_server.requests[1])[-1] == "nestedClaudeMd"
-    await turn(session)
-    assert "nestedClaudeMd" not in kinds(model_server.requests[2])
-    assert reminder(model_server.requests[2], "claudeMd").endswith("SUB")
-
-
 @pytest.mark.parametrize("before, after", [("tail", "prepend"), ("prepend", "tail")])
 async def test_a_list_of_the_other_placement_is_brought_into_order(
     before: Placement, after: Placement, make_session: MakeSession, model_server: ModelServer, repo: Path
@@ -364,13 +326,3 @@ async def test_a_report_under_a_third_of_the_estimate_is_not_believed_and_told_o
     seen = await turn(session)
     begun = of_type(seen, events.Compaction)[0]
     assert (begun.phase, begun.reason) == ("starting", "hard"), "what is estimated is compacted in time"
-
-
-async def test_a_report_of_a_third_is_believed(make_session: MakeSession, model_server: ModelServer):
-    session = make_session()
-    long_list(session, 20)
-    reported = session.size * 2 // 5
-    model_server.script = lambda request: Reply("ok", usage=Tokens(reported, output=5))
-    seen = await turn(session)
-    assert [report.context for report in of_type(seen, events.UsageReport)] == [reported + 5]
-    assert of_type(seen, events.Note) == []
