@@ -226,9 +226,8 @@ class Compaction(Event, kw_only=True):
     `starting` is the warning before, `done` the receipt, `stopped` says in `note` why nothing was done, `undone` that
     the last one, or the last drop, was undone, `reduced` that a text was shortened on its way into the list, as `note`
     says. `tier` is 2 if the newest turns stay, 3 if fewer of them do than wanted; `reduced` messages are shortened.
-    `kept_steps` stay verbatim, of whole turns or not. `lost` are the agent's conclusions of turns, names, and paths
-    that are nowhere in the list any more, `decisions` the number of those conclusions; `pays_after` is the number of
-    requests after which rewriting a warm cache pays off.
+    `kept_steps` stay verbatim, of whole turns or not. `lost` are paths and names that are nowhere in the list any more;
+    `pays_after` is the number of requests after which rewriting a warm cache pays off.
     """
 
     type: ClassVar[str] = "compaction"
@@ -239,7 +238,6 @@ class Compaction(Event, kw_only=True):
     tier: int = 0
     kept_turns: int = 0
     kept_steps: int = 0
-    decisions: int = 0
     anchors: tuple[str, ...] = ()
     segments: int = 0
     reduced: int = 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from codelet.context.tokens import Estimate
 from codelet.context.tokens.budget import CATEGORIES, CompactionOptions, Reason, SizeTarget, shares_of
@@ -21,6 +21,7 @@ from codelet.messages import Message, kind_of, newest_messages, newest_prompt
 from codelet.record import Record
 
 if TYPE_CHECKING:
+    from codelet.context.compaction.report import Compacted
     from codelet.conversation import Parts
 
 # In percent of the budget, or of the user's threshold: the usual target, the largest target, the limit of the newest
@@ -33,6 +34,7 @@ _OLD, _FAR, _TURNS_OF_SIZE = 35, 85, 75
 _LARGE_TURNS, _LEAST = 10_000, 500
 _SIZE = re.compile(r"(\d{1,12}(?:,\d{3}|\.\d{1,9})?)(%|[kKmM]?)(?=\s|\Z)")
 _LEAST_BARE = 1_000
+BESIDE = "system prompt, tools and reminders"
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
@@ -181,6 +183,15 @@ def _unseen_size(body: Sequence[Message], estimate: Estimate) -> int:
         place -= 1
     prompt = newest_prompt(body)
     return sum(map(estimate, body[place:])) + (estimate(body[prompt]) if 0 <= prompt < place else 0)
+
+
+def passed_shares(made: Compacted, target: SizeTarget, estimate: Estimate) -> list[str]:
+    """Name the shares set by the user that a compaction's result exceeds, as pinned messages can do."""
+    if not made.report.tier or target.context is None:
+        return []
+    used = category_sizes(cast("list[Message]", made.messages), estimate, 0)
+    over = {"context": used["context"] - target.context, "history": used["history"] - (target.history or 0)}
+    return [f"The share of {name} is exceeded by {tokens:,} tokens." for name, tokens in over.items() if tokens > 0]
 
 
 class Share(Record):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from itertools import product
 from operator import is_
 from typing import TYPE_CHECKING, cast
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from codelet.context.allotment import Share, Size
     from codelet.context.archive import Archive, Archived
     from codelet.context.compaction.report import Compacted, CompactionReport
-    from codelet.context.shortener import Shortener
     from codelet.conversation import Conversation, Parts
 
 
@@ -142,24 +143,11 @@ class Compactor:
             return "hard"
         if (trigger := budget.trigger(size, self._window.cached)) is not None:
             return trigger
-        return "entries" if self._too_many(count) else None
-
-    def _too_many(self, count: int) -> bool:
-        """Return whether there are more entries than the user's limit, and enough of them before the newest turns."""
-        most = self.options.entries
-        if most is None or count <= most:
-            return False
+        if (most := self.options.entries) is None or count <= most:
+            return None
         body = self._conversation.without_appended().body
-        return len(body) - newest_messages(body, self.options.keep_last) >= min(_LEAST_ENTRIES, most)
-
-    @property
-    def shortener(self) -> Shortener:
-        """A shortener for the current options, archive, and records."""
-        from codelet.context.shortener import Shortener
-
-        records = {record.id: record for record in self._conversation.calls}
-        next_id = self._archive.next_number if self._archive is not None else 1
-        return Shortener(self._window, self.options, self._pins, next_id, self.held, records)
+        old = len(body) - newest_messages(body, self.options.keep_last)
+        return "entries" if old >= min(_LEAST_ENTRIES, most) else None
 
     def new_turn(self) -> None:
         """Allow automatic compaction again at a new prompt."""
@@ -215,23 +203,19 @@ class Compactor:
         """Return the smaller conversation, with a handoff if a model writes one."""
         from codelet.context.narrative import LARGEST, narrative_room, with_struck
 
-        shortener = self.shortener
-        made = await asyncio.to_thread(shortener.compacted, snapshot, reason, instruction, size)
-        narrator = None if made.report.tier < 2 else self._writer()
-        if narrator is None or not narrator.available:
+        made = await asyncio.to_thread(self.compacted, snapshot, reason, instruction, size)
+        if self.narrator is None and self.bring_narrator is not None and made.report.tier >= 2:
+            self.narrator = self.bring_narrator()
+        narrator = self.narrator
+        if narrator is None or made.report.tier < 2 or not narrator.available:
             return made
         size_with_answer = self._window.size(self._conversation) + LARGEST
         if reason == "overflow" or size_with_answer > self._window.budget.window:
             return with_struck(made, (), "the list was too long to ask a model about")
         lines = await narrator.lines(self._conversation.messages, instruction, narrative_room(made.report.target))
         if lines:
-            made = await asyncio.to_thread(shortener.compacted, snapshot, reason, instruction, size, lines)
+            made = await asyncio.to_thread(self.compacted, snapshot, reason, instruction, size, lines)
         return with_struck(made, narrator.struck, "" if lines else "the model wrote nothing usable")
-
-    def _writer(self) -> NarrativeWriter | None:
-        if self.narrator is None and self.bring_narrator is not None:
-            self.narrator = self.bring_narrator()
-        return self.narrator
 
     @property
     def archive(self) -> Archive:
@@ -247,10 +231,59 @@ class Compactor:
         """Return whether the archive has entries."""
         return self._archive is not None and len(self._archive) > 0
 
+    def compacted(
+        self,
+        snapshot: Parts,
+        reason: Reason,
+        instruction: str = "",
+        size: Size | None = None,
+        handoff: Sequence[str] = (),
+    ) -> Compacted:
+        """Return the conversation in `snapshot`, smaller, from any thread.
+
+        `size` is the wanted size of the next request, `instruction` what the user asked to keep. Raises
+        IrreducibleContext and, by hand, NothingToCompact.
+        """
+        from codelet.context.allotment import BESIDE, conversation_targets, passed_shares, refused_limit
+        from codelet.context.compaction.engine import compact
+        from codelet.context.compaction.plan import CompactionSettings, IrreducibleContext
+
+        window, body, beside = self._window, snapshot.body, self._window.beside(snapshot)
+        targets = conversation_targets(snapshot, window, self.options, reason, size)
+        if not targets:
+            limit = size.of(window.size(snapshot)) if size is not None else window.budget.limit
+            limit = refused_limit(limit, window.size(snapshot)) if reason == "overflow" else limit
+            raise IrreducibleContext(min(limit, beside), {BESIDE: beside})
+        pinned = [place for place, message in enumerate(body) if message in self._pins]
+        # What was not sent yet stays whole if possible.
+        held = [place for place, message in enumerate(body) if self.held(message) and reason != "overflow"]
+        settings = CompactionSettings(
+            keep_last=self.options.keep_last,
+            fold=reason == "entries",
+            votes=self._pins.votes(body),
+            instruction=instruction,
+            first_id=self._archive.next_number if self._archive is not None else 1,
+        )
+        records = {record.id: record for record in self._conversation.calls}
+        work = partial(compact, body, estimate=window.estimate, settings=settings, handoff=handoff, records=records)
+        floor: IrreducibleContext | None = None
+        for places, target in product(([*pinned, *held], pinned)[not held :], targets):
+            try:
+                made = work(target, pinned=places)
+            except IrreducibleContext as error:
+                floor = error
+                continue
+            notes = [target.note] if target.note and made.report.tier else []
+            notes += passed_shares(made, target, window.estimate)
+            return made._replace(report=made.report.replace(warnings=(*notes, *made.report.warnings)))
+        assert floor is not None  # there is a target
+        # Sizes are those of the next request, as everywhere.
+        raise IrreducibleContext(floor.target + beside, {BESIDE: beside, **floor.floor})
+
     def preview(self, instruction: str = "", size: Size | None = None) -> CompactionPreview:
         """Return the effect of a compaction now. Raises IrreducibleContext and NothingToCompact."""
         now = self._conversation.snapshot().without_appended()
-        made = self.shortener.compacted(now, "asked", instruction, size)
+        made = self.compacted(now, "asked", instruction, size)
         before = self._window.size(now)
         after = self._window.rewritten(now.with_body(cast("list[Message]", made.messages)))
         return CompactionPreview(made.report, before, after, 0 if self._window.cold else pays_after(before, after))
@@ -424,7 +457,6 @@ def _done(reason: Reason, before: int, after: int, report: CompactionReport, *, 
         tier=report.tier,
         kept_turns=report.kept_turns,
         kept_steps=report.kept_steps,
-        decisions=report.sentences_gone,
         anchors=tuple(f"{anchor.kind}: {anchor.text}" for anchor in report.anchors),
         segments=report.segments,
         reduced=len(report.cut),

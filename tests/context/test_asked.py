@@ -7,9 +7,8 @@ from contextlib import aclosing
 import pytest
 
 from codelet import events
-from codelet.context.allotment import NothingToCompact, Size, parsed, smaller_size
+from codelet.context.allotment import BESIDE, NothingToCompact, Size, parsed, smaller_size
 from codelet.context.compaction.plan import IrreducibleContext
-from codelet.context.shortener import BESIDE
 from codelet.loop.session import Session
 from tests.context.conftest import Open
 from tests.context.scripted import compactions, fill, turn
@@ -134,7 +133,7 @@ async def test_a_floor_is_never_below_the_size_that_it_refuses(open_session: Ope
     session, _ = open_session(window=128_000)
     await turn(session, "hello")
     with pytest.raises(IrreducibleContext) as caught:
-        session.compactor.shortener.compacted(session.conversation.snapshot(), "overflow")
+        session.compactor.compacted(session.conversation.snapshot(), "overflow")
     assert sum(caught.value.floor.values()) >= caught.value.target
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.context.shortener import BESIDE
+from codelet.context.allotment import BESIDE
 from tests.e2e.conftest import Codelet
 from tests.support.recorded import Start, step
 from tests.support.script import Call, HttpError, Reply, Step, Tokens

@@ -48,7 +48,7 @@ async def test_the_result_that_was_just_asked_for_is_not_cut(open_session: Open,
     messages += [part for number in range(8) for part in reading(number, 30_143)[1:3]]
     messages += reading(8, characters)[1:3]
     session.adopt(messages)
-    made = session.compactor.shortener.compacted(session.conversation.snapshot(), "hard")
+    made = session.compactor.compacted(session.conversation.snapshot(), "hard")
     assert made.messages[-1]["content"] == messages[-1]["content"]
     assert not made.report.cut and "do not fit" not in str(made.report.warnings)
 

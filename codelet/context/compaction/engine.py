@@ -241,7 +241,6 @@ class _Compaction:
             int(sum(len(each) + 1 for each in texts) / self._characters)
             for texts in (*parts, text.state, self._handoff)
         )
-        closing, gone = self._lost(plan, text, "\n".join(map(_whole, messages)))
         report = CompactionReport(
             tier=3 if plan.cut or plan.whole_turns < wanted else 2,
             target=self._target.size,
@@ -253,8 +252,7 @@ class _Compaction:
             removed=tuple(at for at in range(max(origin, default=-1) + 1) if at not in same),
             cut=tuple(origin[at] for at in plan.cut),
             words_each=text.words.each,
-            lost=(*closing[:_MOST_LOST], *gone[:_MOST_LOST]),
-            sentences_gone=len(closing),
+            lost=tuple(self._lost(text.used, "\n".join(map(_whole, messages)))),
             warnings=tuple(warnings),
             kept_turns=plan.whole_turns,
             kept_steps=sum(kind_of(plan.kept[at]) == "assistant" for at in plan.kept if at not in plan.cut),
@@ -262,17 +260,11 @@ class _Compaction:
         )
         return Compacted(messages, report)
 
-    def _lost(self, plan: KeepPlan, text: _Text, whole: str) -> tuple[list[str], list[str]]:
-        """Return the agent's closing texts and the names that the result, `whole`, does not have."""
-        lexicon = self._lexicon
-        old = [piece for piece in self._session.pieces[self._session.recent :] if piece.at not in plan.kept]
-        by_user = {name: 1.0 for piece in old if piece.kind == "user" for name in lexicon.of_text(piece.text)}
-        used, present = {**by_user, **text.used}, lexicon.of_text(whole)
-        gone = [name for name in used if lexicon.is_name(name) and name not in present]
-        gone.sort(key=lambda name: (not _PATH.match(name), -used[name], name))
-        flat = " ".join(whole.split())
-        closing = [" ".join(piece.text.split()) for piece in reversed(old) if piece.closes]
-        return [each for each in closing if each not in flat], gone
+    def _lost(self, used: Mapping[str, float], whole: str) -> list[str]:
+        """Return the names that the result, `whole`, does not have, paths first."""
+        present = self._lexicon.of_text(whole)
+        gone = [name for name in used if self._lexicon.is_name(name) and name not in present]
+        return sorted(gone, key=lambda name: (not _PATH.match(name), -used[name], name))[:_MOST_LOST]
 
     def _fates(self, plan: KeepPlan, text: _Text) -> tuple[TurnFate, ...]:
         before, verbatim, after = Counter[int](), Counter[int](), Counter[int]()

@@ -12,7 +12,6 @@ _LONGEST_LINE, _PIECE, _MOST_PIECES = 320, 240, 40
 _NAME = re.compile(r"[A-Za-z0-9_$@~./#][A-Za-z0-9_$@~./:#+-]*[A-Za-z0-9_]")
 _MARKED = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]|[A-Za-z0-9][_./:-]+[A-Za-z0-9]|[a-zA-Z]\d|\d[a-zA-Z]|^[~@$_#./]")
 _WORD = re.compile(r"[^\W\d_]{5,}|(?<![\w.])\d[\d.,:]*\d(?!\w)")
-_ASCII_WORD = re.compile(r"[A-Za-z]{5,}|(?<![\w.])\d[\d.,:]*\d(?!\w)", re.ASCII)
 # Scripts from Thai on write words without spaces, or in short blocks: pairs of letters serve as their words.
 _DENSE = "\u0e00-\u1fff\u2c00-\u2fff\u3040-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
 _PAIR = re.compile(f"(?=([{_DENSE}]{{2}}))")
@@ -53,11 +52,9 @@ class Lexicon:
         if found is None:
             forms = self._forms
             found = self._lines[line] = {token: True for token in _NAME.findall(line) if forms[token]}
-            if line.isascii():
-                words = _ASCII_WORD.findall(line)
-            else:
-                words = [word for word in _WORD.findall(line) if word.isascii() or not _PAIR.match(word)]
-                words += _PAIR.findall(line)
+            words = _WORD.findall(line)
+            if not line.isascii():
+                words = [*(word for word in words if not _PAIR.match(word)), *_PAIR.findall(line)]
             for word in words:
                 found.setdefault(word, False)
         return found

@@ -246,11 +246,9 @@ class Evidence:
                 self._gone |= self._of_file.pop(path, set())
 
     def _add_call(self, number: int, piece: SessionPiece, call: DecodedCall, shows: bool, failed: bool) -> None:
-        """Add a call's arguments, without the old text of its edits; only the names of a write that failed."""
+        """Add a call's arguments, without the old text of its edits; none of a write that failed."""
         replaced, removed = {before for before, _ in call.edits}, set[str]()
         if call.writes and failed:
-            for name in filter(self._lexicon.is_name, self._lexicon.of_text("\n".join(replaced))):
-                self.used[name] += self._weight(number, piece)
             return
         for before, after in call.edits:
             removed |= stripped(before) - stripped(after) | self._changed_in_part(call.path, before, after)

@@ -110,7 +110,6 @@ def command_key(command: str) -> str:
 def observations_of(session: ReadSession) -> list[Observation]:
     """Return the events of a session in order, those of earlier compactions first."""
     found = observations_in(session.state)
-    failed: set[str] = set()
     for number, piece in enumerate(session.pieces):
         if piece.kind != "result" or (call := piece.call) is None:
             continue
@@ -125,15 +124,7 @@ def observations_of(session: ReadSession) -> list[Observation]:
             found += _of_command(number, piece, call, record, found) if call.command else ()
             for path, deleted in _changed_files(piece, call, record):
                 found.append(Observation(piece.turn, "deleted" if deleted else "wrote", path, number=number))
-        if not call.command and (piece.failed or piece.label in failed):
-            failed.add(piece.label)
-            ending = f"failed: {_first_line(piece.text)}" if piece.failed else "done"
-            found.append(Observation(piece.turn, "ran", piece.label, ending, not piece.failed, number))
     return found
-
-
-def _first_line(text: str) -> str:
-    return clip(next((line.strip() for line in text[:2_000].split("\n") if line.strip()), ""), _SAID)
 
 
 def _steps(call: DecodedCall) -> Iterator[tuple[str, bool]]:
@@ -166,7 +157,7 @@ def _changed_files(piece: SessionPiece, call: DecodedCall, record: CallRecord | 
     """Return the files that a call wrote or deleted, and whether it deleted them."""
     if record is not None:
         return [(fact.path, fact.effect == "deleted") for fact in record.files if fact.effect in _CHANGED]
-    if piece.failed or _REFUSED.search(_first_line(piece.text)):
+    if piece.failed or _REFUSED.search(piece.text[:2_000].strip().partition("\n")[0]):
         return []  # a write from elsewhere may report a failure in its text
     patches = [text for text in strings(call.values) if "*** Begin Patch" in text]
     changed = [(path.strip(), how == "Delete") for text in patches for how, path in _PATCHED.findall(text)]
@@ -198,7 +189,7 @@ def _ended_well(ending: str) -> bool | None:
     """
     if codes := re.match(r"exit ([-\d|]+)", ending):
         return not codes[1].strip("0|") or (None if codes[1].endswith("|0") else False)
-    if ending.startswith("failed: ") or is_error(ending) or _FAILURES.search(ending):
+    if is_error(ending) or _FAILURES.search(ending):
         return False
     return True if _COUNTS.search(ending) else None
 

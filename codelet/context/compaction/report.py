@@ -114,8 +114,8 @@ class CompactionReport(Record, kw_only=True):
     for. `before` and `after` are the sizes of the list in tokens. `removed` are the indices, in the given list, of
     messages that are not in the result unchanged; `cut` those that it has in a shorter form, in order. `kept_turns` of
     the newest turns and `kept_steps` of the agent's messages stay verbatim. `words_each` is the limit for each of the
-    user's messages in characters; None: they are whole. `lost` are some of the agent's closing texts that are gone,
-    then paths, then names; `sentences_gone` counts all of the former. `warnings` are sentences for the user, `struck`
+    user's messages in characters; None: they are whole. `lost` are paths and names that are gone.
+    `warnings` are sentences for the user, `struck`
     the lines of a handoff that were rejected, with the reason.
     """
 
@@ -130,7 +130,6 @@ class CompactionReport(Record, kw_only=True):
     cut: tuple[int, ...] = ()
     words_each: int | None = None
     lost: tuple[str, ...] = ()
-    sentences_gone: int = 0
     warnings: tuple[str, ...] = ()
     struck: tuple[str, ...] = ()
     kept_turns: int = 0
