@@ -226,8 +226,7 @@ class Compaction(Event, kw_only=True):
     `starting` is the warning before, `done` the receipt, `stopped` says in `note` why nothing was done, `undone` that
     the last one, or the last drop, was undone, `reduced` that a text was shortened on its way into the list, as `note`
     says. `tier` is 2 if the newest turns stay, 3 if fewer of them do than wanted; `reduced` messages are shortened.
-    `kept_steps` stay verbatim, of whole turns or not. `lost` are paths and names that are nowhere in the list any more;
-    `pays_after` is the number of requests after which rewriting a warm cache pays off.
+    `kept_steps` stay verbatim, of whole turns or not. `lost` are paths and names that are nowhere in the list any more.
     """
 
     type: ClassVar[str] = "compaction"
@@ -242,7 +241,6 @@ class Compaction(Event, kw_only=True):
     segments: int = 0
     reduced: int = 0
     lost: tuple[str, ...] = ()
-    pays_after: int = 0
     note: str = ""
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from itertools import product
 from operator import is_
 from typing import TYPE_CHECKING, cast
 
 from codelet import events
-from codelet.context.tokens.budget import CompactionOptions, Reason, had_effect, pays_after, shares_of
+from codelet.context.tokens.budget import CompactionOptions, Reason, had_effect, shares_of
 from codelet.context.window import ContextWindow, Measurement, NarrativeWriter
 from codelet.errors import UsageError
 from codelet.messages import Message, kind_of, newest_messages, reminder_type, unpaired
@@ -95,22 +94,17 @@ class _Undo(Record):
 
 
 class CompactionPreview(Record):
-    """The effect of a compaction: its report, and the next request's size before and after in tokens.
-
-    `pays_after` is the number of requests after which rewriting a warm cache pays off, 0 for a cold one.
-    """
+    """The effect of a compaction: its report, and the next request's size before and after in tokens."""
 
     report: CompactionReport
     before: int
     after: int
-    pays_after: int
 
 
 class Compactor:
     """Compacts the session's conversation, not its reminders.
 
-    `held` returns whether a message was not sent yet; it stays whole if possible. `announce` is awaited before a
-    compaction, with its reason.
+    `announce` is awaited before a compaction, with its reason.
     """
 
     def __init__(self, conversation: Conversation, window: ContextWindow, options: CompactionOptions) -> None:
@@ -121,7 +115,6 @@ class Compactor:
         self.count = 0
         self.narrator: NarrativeWriter | None = None
         self.bring_narrator: Callable[[], NarrativeWriter] | None = None
-        self.held: Callable[[Message], bool] = lambda _: False
         self.announce: Callable[[str], Awaitable[None]] | None = None
         self._pins = Pins()
         self._archive: Archive | None = None
@@ -137,7 +130,7 @@ class Compactor:
             return None
         budget, size = self._window.budget, self._window.size(self._conversation)
         count = len(self._conversation.body) - len(self._conversation.appended)
-        if size < budget.hard_trigger and count == 1 and self.held(self._conversation.body[0]):
+        if size < budget.hard_trigger and count == 1:
             return None  # only the prompt, and it fits
         if self.options.at is not None and 100 * size >= self.options.at * budget.limit:
             return "hard"
@@ -167,9 +160,7 @@ class Compactor:
         from codelet.system.machine import give_back_memory
 
         before = self._window.size(self._conversation)
-        warm = not self._window.cold
-        pays = pays_after(before, min(before, self._window.budget.target)) if warm else 0
-        yield events.Compaction(phase="starting", reason=reason, before=before, after=before, pays_after=pays)
+        yield events.Compaction(phase="starting", reason=reason, before=before, after=before)
         if self.announce is not None:
             await self.announce(reason)
         snapshot = self._conversation.snapshot()
@@ -191,7 +182,7 @@ class Compactor:
             return
         after = self._window.size(self._conversation)
         self.sizes = before, after
-        yield _done(reason, before, after, made.report, warm=warm)
+        yield _done(reason, before, after, made.report)
         if reason in ("hard", "cost"):
             self._fruitless = 0 if had_effect(before, after, self._window.budget) else self._fruitless + 1
         elif reason == "entries" and self.due() == reason:
@@ -255,8 +246,6 @@ class Compactor:
             limit = refused_limit(limit, window.size(snapshot)) if reason == "overflow" else limit
             raise IrreducibleContext(min(limit, beside), {BESIDE: beside})
         pinned = [place for place, message in enumerate(body) if message in self._pins]
-        # What was not sent yet stays whole if possible.
-        held = [place for place, message in enumerate(body) if self.held(message) and reason != "overflow"]
         settings = CompactionSettings(
             keep_last=self.options.keep_last,
             fold=reason == "entries",
@@ -267,9 +256,9 @@ class Compactor:
         records = {record.id: record for record in self._conversation.calls}
         work = partial(compact, body, estimate=window.estimate, settings=settings, handoff=handoff, records=records)
         floor: IrreducibleContext | None = None
-        for places, target in product(([*pinned, *held], pinned)[not held :], targets):
+        for target in targets:
             try:
-                made = work(target, pinned=places)
+                made = work(target, pinned=pinned)
             except IrreducibleContext as error:
                 floor = error
                 continue
@@ -286,7 +275,7 @@ class Compactor:
         made = self.compacted(now, "asked", instruction, size)
         before = self._window.size(now)
         after = self._window.rewritten(now.with_body(cast("list[Message]", made.messages)))
-        return CompactionPreview(made.report, before, after, 0 if self._window.cold else pays_after(before, after))
+        return CompactionPreview(made.report, before, after)
 
     def undo(self) -> events.Compaction | None:
         """Undo the last compaction or drop, and keep newer messages. Returns None if that is impossible.
@@ -436,8 +425,7 @@ class Compactor:
         turns = turns_of(body)
         for place in (*report.cut, *(place for place in report.removed if place not in report.cut)):
             message = body[place]
-            # A held message has its own entry.
-            if place in report.cut or (kind_of(message) != "segment" and not self.held(message)):
+            if kind_of(message) != "segment":
                 self.archive.put(turns[place], message)
 
     def _what_stays(self) -> str:
@@ -447,8 +435,8 @@ class Compactor:
         return f"two compactions had little effect; this turn makes no more. Tokens: {sizes}{pinned}"
 
 
-def _done(reason: Reason, before: int, after: int, report: CompactionReport, *, warm: bool) -> events.Compaction:
-    """Return the receipt of a compaction. `warm`: it rewrote a working cache."""
+def _done(reason: Reason, before: int, after: int, report: CompactionReport) -> events.Compaction:
+    """Return the receipt of a compaction."""
     return events.Compaction(
         phase="done",
         reason=reason,
@@ -461,6 +449,5 @@ def _done(reason: Reason, before: int, after: int, report: CompactionReport, *, 
         segments=report.segments,
         reduced=len(report.cut),
         lost=report.lost,
-        pays_after=pays_after(before, after) if warm else 0,
         note="; ".join(report.warnings),
     )

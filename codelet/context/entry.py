@@ -54,7 +54,6 @@ class Entry:
         self._unsent = False
         self._recalled: list[tuple[Sequence[ShownRange], str]] = []
         self._earlier: tuple[Cut, ...] = ()
-        compactor.held = self._is_held
 
     def result(self, text: str, most: int | None = None) -> str:
         """Return a tool result for the list, within the working share, 256 KiB, and `most` characters."""
@@ -185,12 +184,6 @@ class Entry:
             for each in self._inputs
             if each.cut or not each.in_memory or (waiting is not None and not _is_whole(each, waiting))
         )
-
-    def _is_held(self, message: Message) -> bool:
-        """Return whether a message was not sent yet: a prompt, or an answer of `recall`."""
-        if message["role"] == "tool":
-            return any(message["content"] == text for _, text in self._recalled)
-        return self._unsent and self._form is not None and message is self._form[0]
 
     def _place(self) -> int | None:
         """Return the place of the newest prompt in the body, if no one else replaced it."""

@@ -11,7 +11,7 @@ from codelet.call_record import CallRecord
 from codelet.context.narrative import INSTRUCTION, Breaker, NarrativeCheck, narrate
 from codelet.context.tokens import estimate_text
 from codelet.extensions.base import Extension, OpenedWith
-from codelet.messages import Message, calls_of, text_of, user
+from codelet.messages import Message, user
 from codelet.providers.content.inline_reasoning import split_reasoning
 from codelet.providers.protocol import FinishChunk, TextChunk, UsageChunk
 from codelet.system.text import is_blank
@@ -62,8 +62,12 @@ class Narrator(Extension):
 
     async def lines(self, messages: Sequence[Message], instruction: str, room: int) -> tuple[str, ...]:
         """Return checked lines on the messages, at most `room` tokens, or nothing."""
+        from codelet.context.compaction.reading import whole_text
+
         stable, records = list(messages), list(self._session.conversation.calls)
-        check = await asyncio.to_thread(lambda: NarrativeCheck(list(map(_said, stable)), room, _runs(stable, records)))
+        check = await asyncio.to_thread(
+            lambda: NarrativeCheck(list(map(whole_text, stable)), room, _runs(stable, records))
+        )
         whole = f"{INSTRUCTION} At most {room * 3 // 5} words. {instruction}".strip()
 
         def ask(prompt: str) -> Awaitable[str]:
@@ -92,14 +96,6 @@ class Narrator(Extension):
             if used is not None or pieces:
                 self._session.meter.count_handoff(used, estimate_text("".join(pieces)), prepared=prepared)
         return split_reasoning("".join(pieces))[1]
-
-
-def _said(message: Message) -> str:
-    """Return the text and the calls of a message, with decoded arguments."""
-    from codelet.context.compaction.reading import call_of, strings
-
-    calls = [text for call in calls_of(message) for text in (call_of(call).label, *strings(call_of(call).values))]
-    return "\n".join([text_of(message), *calls])
 
 
 def _runs(messages: Sequence[Message], records: Iterable[CallRecord]) -> Mapping[str, Sequence[str]]:

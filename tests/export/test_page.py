@@ -77,7 +77,7 @@ def test_a_compacted_session_is_named_by_the_users_first_words() -> None:
         1,
         2,
         [],
-        ["written: src/a.py t1"],
+        ["t1 wrote src/a.py"],
         [SegmentEntry(1, "user", ["Fix the tokenizer, please."]), SegmentEntry(1, "", ["I looked."])],
     )
     text = render(lines, note=True)
@@ -98,7 +98,7 @@ def test_a_compacted_session_is_named_by_the_users_first_words() -> None:
 
 def test_old_turns_stand_folded_with_their_summary_where_the_archive_is_exported() -> None:
     entries = [SegmentEntry(1, "user", ["Fix the tokenizer, please."])]
-    text = render(ParsedSegment(1, 2, state=["written: src/a.py t1"], entries=entries), note=True)
+    text = render(ParsedSegment(1, 2, state=["t1 wrote src/a.py"], entries=entries), note=True)
     long, short = tool_result("c1", "all of the file"), tool_result("c1", "[shortened]")
     old = [
         user("Fix the tokenizer, please."),

@@ -22,13 +22,13 @@ from codelet.call_record import CallRecord
 from codelet.context.compaction.lexicon import Lexicon
 from codelet.context.compaction.lines import ENTRY, Evidence, Line, Words, agents_prose, users_words
 from codelet.context.compaction.observed import anchors_of, observations_of, removals, state_lines
-from codelet.context.compaction.plan import BODY, LEVELS, CompactionSettings, IrreducibleContext, KeepPlan
-from codelet.context.compaction.reading import ReadSession, call_of, strings
+from codelet.context.compaction.plan import BODY, CompactionSettings, IrreducibleContext, KeepPlan
+from codelet.context.compaction.reading import ReadSession, whole_text
 from codelet.context.compaction.report import Allocation, Compacted, CompactionReport, Score, TurnFate, scores
 from codelet.context.compaction.segments import NOTE, USER, ParsedSegment, SegmentEntry, render
 from codelet.context.tokens import Estimate, estimate_message
 from codelet.context.tokens.budget import SizeTarget, checked_tokens
-from codelet.messages import ForeignMessage, Normalised, calls_of, kind_of, newest_prompt, normalise, segment, text_of
+from codelet.messages import ForeignMessage, Normalised, kind_of, newest_prompt, normalise, segment
 
 # The recorded state in percent of the room after the user's words, the agent's prose in percent of the room after that.
 _STATE, _PROSE = 6, 50
@@ -76,9 +76,9 @@ def compact(
     work = _Compaction(normal, sizes, measure, settings, limits, handoff, records or {})
     place_of = {origin: place for place, origin in enumerate(normal.origin)}
     held = [place_of[at] for at in pinned if at in place_of]
-    for level in range(LEVELS):
-        plan = KeepPlan(normal.messages, sizes, measure, settings, limits, level, held, work.anchored)
-        if not level and settings.fold and len(plan.kept) == len(normal.messages):
+    for bare in (False, True):
+        plan = KeepPlan(normal.messages, sizes, measure, settings, limits, bare, held, work.anchored)
+        if not bare and settings.fold and len(plan.kept) == len(normal.messages):
             return unchanged
         if (made := work.made(plan)) is not None:
             return made._replace(report=made.report.replace(before=before))
@@ -178,7 +178,7 @@ class _Compaction:
         left -= sum(len(line.text) + 1 for line in prose) + ENTRY * len({line.number for line in prose})
         evidence = Evidence(session, lexicon, plan.kept, self._removals, {line.text for line in prose})
         texts = [line.text for line in (*words.lines, *prose)] + state
-        texts += [_whole(message) for message in plan.kept.values() if kind_of(message) in BODY]
+        texts += [whole_text(message) for message in plan.kept.values() if kind_of(message) in BODY]
         have = set().union(*map(lexicon.of_text, texts))
         chosen = evidence.choose(max(0, left), have, failures, self._lift, self._wanted)
         return _Text(words, state, prose, chosen, evidence.used)
@@ -252,7 +252,7 @@ class _Compaction:
             removed=tuple(at for at in range(max(origin, default=-1) + 1) if at not in same),
             cut=tuple(origin[at] for at in plan.cut),
             words_each=text.words.each,
-            lost=tuple(self._lost(text.used, "\n".join(map(_whole, messages)))),
+            lost=tuple(self._lost(text.used, "\n".join(map(whole_text, messages)))),
             warnings=tuple(warnings),
             kept_turns=plan.whole_turns,
             kept_steps=sum(kind_of(plan.kept[at]) == "assistant" for at in plan.kept if at not in plan.cut),
@@ -292,9 +292,3 @@ def _entries(lines: Sequence[Line]) -> list[SegmentEntry]:
             last = key
         found[-1].lines += [] if line.is_in_heading else line.text.split("\n")
     return found
-
-
-def _whole(message: ForeignMessage) -> str:
-    """Return a message's text and the texts in its calls."""
-    calls = [text for call in calls_of(message) for text in strings(call_of(call).values)]
-    return "\n".join([text_of(message), *calls])

@@ -181,7 +181,9 @@ def agents_prose(
         elif piece.kind == "agent" and (lines := prose_lines(as_changed(piece.text)[0])):
             weight = (_OLDEST_TEXT + (1 - _OLDEST_TEXT) * number / total) * lift(piece.turn)
             weight *= _CLOSES if piece.closes else _AFTER_FAILURE if after_failure else 1.0
-            sentences = _sentences(lines[:-1] if piece.calls and lines[-1].endswith(_LEADS_IN) else lines)
+            lines = lines[:-1] if piece.calls and lines[-1].endswith(_LEADS_IN) else lines
+            rows_of = [(row, part) for row, line in enumerate(lines) for part in _SENTENCE.split(line) if part]
+            sentences = [(row, text) for row, part in rows_of for text in map(str.strip, pieces(part)) if text]
             for place, (row, text) in enumerate(sentences, 1):
                 announces = piece.calls and place == len(sentences)
                 own = weight * _BEFORE_CALL if announces else weight
@@ -202,12 +204,6 @@ def agents_prose(
         rows[row_place] = f"{rows.get(row_place, '')}{line.text}{'' if line.text.endswith(_NO_SPACE_AFTER) else ' '}"
         firsts.setdefault(row_place, line)
     return [firsts[row_place]._replace(text=text.strip()) for row_place, text in rows.items()]
-
-
-def _sentences(lines: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the sentences of lines, each with its row."""
-    sentences = [(row, sentence) for row, line in enumerate(lines) for sentence in _SENTENCE.split(line) if sentence]
-    return [(row, text) for row, sentence in sentences for part in pieces(sentence) if (text := part.strip())]
 
 
 class Evidence:

@@ -54,15 +54,14 @@ _COUNTS = re.compile(
     r"\b(?:tests?|pass(?:ed)?|fail(?:ed|ures)?|errors?): ?\d+\b"
 )
 _FAILURES = re.compile(r"(?i)\b[1-9]\d* (?:\w+ )?(?:fail|error)|\b(?:fail(?:ed|ures)?|errors?): ?[1-9]")
-_COMMITTED = re.compile(r"^\[[^\]\n]{1,100} ([0-9a-f]{7,40})\] (.{1,200})$", re.MULTILINE)
+_COMMITTED = re.compile(r"^\[[^\]\n]{1,100} ([0-9a-f]{7,40})\] (.{1,120})", re.MULTILINE)
 _BOX = re.compile(r"^\s*(?:[-*+]\s+|\d+[.)]\s*)?\[(.)\]\s*(.+)$", re.MULTILINE)
 _TICKS = "xXv✓✔"
 _CHANGED = frozenset({"created", "changed", "written", "deleted"})
 _FINISHED = frozenset({"completed", "complete", "done"})
 _PATCHED = re.compile(r"^(?:\*\*\* (Add|Update|Delete) File: |\+\+\+ b/)(.+)$", re.MULTILINE)
-_ROW = re.compile(r"t(\d{1,7}) (?:ran `(.*?)`(: .*)?|committed (.*)|step done: (.*))\Z")
-_FILE_ROW = re.compile(r"(written|deleted): (.*)\Z")
-_FILE = re.compile(r"(.+?) t(\d{1,7})(?:, |\Z)")
+_ROW = re.compile(r"t(\d{1,7}) (?:ran `(.*?)`(?:: (.*))?|(wrote|deleted|committed|step done:) (.*))\Z")
+_STEP_DONE = "step done:"
 _REFUSED = re.compile(r"(?i)\b(?:error|failed|refused|denied|not found|cannot|no such)\b")
 
 
@@ -197,17 +196,13 @@ def _ended_well(ending: str) -> bool | None:
 def observations_in(lines: Iterable[str]) -> list[Observation]:
     """Return the events in the lines of an earlier compaction."""
     found: list[Observation] = []
-    for line in lines:
-        if (row := _ROW.match(line)) is not None:
-            turn, command, ending, commit, step = int(row[1]), row[2], (row[3] or "")[2:], row[4], row[5]
-            if command is not None:
-                good = _ended_well(ending.partition(" (before, at t")[0])
-                found.append(Observation(turn, "ran", command, ending, good, changes=True))
-            else:
-                found.append(Observation(turn, "committed" if commit else "done", commit or step))
-        elif (row := _FILE_ROW.match(line)) is not None:
-            kind = "wrote" if row[1] == "written" else "deleted"
-            found += [Observation(int(turn), kind, path) for path, turn in reversed(_FILE.findall(row[2]))]
+    for row in filter(None, map(_ROW.match, lines)):
+        if (command := row[2]) is not None:
+            ending = row[3] or ""
+            good = _ended_well(ending.partition(" (before, at t")[0])
+            found.append(Observation(int(row[1]), "ran", command, ending, good, changes=True))
+        else:
+            found.append(Observation(int(row[1]), "done" if row[4] == _STEP_DONE else row[4], row[5]))
     return found
 
 
@@ -219,7 +214,7 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
     """
     files: dict[str, Observation] = {}
     runs: dict[str, list[Observation]] = {}
-    others: list[tuple[Observation, str]] = []
+    others: list[Observation] = []
     for fact in facts:
         here = fact.number < 0 or fact.number in old
         if fact.kind == "ran":
@@ -234,28 +229,23 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
             files.pop(fact.what, None)
             files.update({fact.what: fact} if here else {})
         elif here:
-            how = "committed" if fact.kind == "committed" else "step done:"
-            others.append((fact, f"t{fact.turn} {how} {clip(fact.what, _SAID)}"))
+            others.append(fact)
     ended = [each for each in runs.values() if each[-1].number < 0 or each[-1].number in old]
     ended.sort(key=lambda ran: (ran[-1].number, ran[-1].turn), reverse=True)
     failures = [ran[-1].number for ran in ended if ran[-1].good is False and ran[-1].number >= 0]
     # First what failed, then what failed before, then what printed counts.
     ended.sort(key=lambda ran: (ran[-1].good is not False, all(fact.good is not False for fact in ran)))
     rows: list[tuple[int, int, str]] = []
-    for fact, row in [*((ran[-1], _run_row(ran)) for ran in ended), *reversed(others)]:
+    told = [(ran[-1], _run_row(ran)) for ran in ended]
+    told += [
+        (fact, f"t{fact.turn} {_STEP_DONE if fact.kind == 'done' else fact.kind} {fact.what}")
+        for fact in (*reversed(others), *reversed(files.values()))
+    ]
+    for fact, row in told:
         if row and len(row) + 1 <= room * 2 // 3:
             room -= len(row) + 1
             rows.append((fact.number, fact.turn, row))
-    lines = [row for _, _, row in sorted(rows)]
-    for kind, name in (("wrote", "written"), ("deleted", "deleted")):
-        row = f"{name}:"
-        for fact in reversed(files.values()):
-            each = f"{',' if row[-1] != ':' else ''} {fact.what} t{fact.turn}"
-            row += each if fact.kind == kind and len(row) + len(each) <= room else ""
-        if row[-1] != ":":
-            lines.append(row)
-            room -= len(row) + 1
-    return lines, failures
+    return [row for _, _, row in sorted(rows)], failures
 
 
 def _run_row(ran: Sequence[Observation]) -> str:

@@ -24,7 +24,6 @@ _AT_ANCHOR = 67
 _SAME_FROM = 1_000
 SAME = "[unchanged: a later call below has the same result{hint}]"
 _ERROR_LINES, _ERROR_LENGTH, _SEARCHED = 12, 300, 500_000
-LEVELS = 3
 BODY = frozenset({"prompt", "segment", "assistant", "tool"})
 """The kinds of messages that a compaction may take out."""
 
@@ -59,9 +58,9 @@ class CompactionSettings(Record):
 class KeepPlan:
     """The messages of a normalised list that stay, for a target: `kept` by place; those at `cut` are shortened.
 
-    `pinned` and `fixed` places stay in any case; at `anchored` places something was settled. Higher levels keep less: 1
-    cuts what the model has not seen short, 2 keeps only what must stay. `whole_turns` counts the newest turns that are
-    whole. A unit, below, is a prompt, or an assistant message with its results, as a range of places.
+    `pinned` and `fixed` places stay in any case, and a `bare` plan keeps nothing else; at `anchored` places something
+    was settled. `whole_turns` counts the newest turns that are whole. A unit, below, is a prompt, or an assistant
+    message with its results, as a range of places.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class KeepPlan:
         measure: Estimate,
         settings: CompactionSettings,
         target: SizeTarget,
-        level: int,
+        bare: bool,
         pinned: Collection[int],
         anchored: Collection[int],
     ) -> None:
@@ -94,14 +93,12 @@ class KeepPlan:
         self.warnings: list[str] = []
         self.whole_turns, self._newest = 0, len(messages)
         available = target.size - self._size(self.fixed)
-        if level == 2 or available <= 0:
+        if bare or available <= 0:
             return
-        if not level:
-            self._keep_turns(available)
+        self._keep_turns(available)
         if not self.whole_turns:
-            self._keep_unseen(available, short=level == 1)
-        if not level:
-            self._keep_units(available * _UNITS // 100 - self._size(set(self.kept) - self.fixed))
+            self._keep_unseen(available)
+        self._keep_units(available * _UNITS // 100 - self._size(set(self.kept) - self.fixed))
         self._say_once()
 
     def _size(self, places: Collection[int]) -> int:
@@ -125,22 +122,22 @@ class KeepPlan:
                 self._newest = start
                 return
 
-    def _keep_unseen(self, available: int, *, short: bool) -> None:
+    def _keep_unseen(self, available: int) -> None:
         """Keep the newest prompt and the results that the model has not seen."""
         if not self._units:
             return
         last = self._units[-1]
         prompt = next((unit for unit in reversed(self._units) if self._kinds[unit.start] == "prompt"), last)
-        if prompt is not last and not short and 100 * self._size(prompt) <= _PROMPT * available:
+        if prompt is not last and 100 * self._size(prompt) <= _PROMPT * available:
             self.kept[prompt.start] = self._messages[prompt.start]
             available -= self._size(prompt)
         if last.stop < len(self._kinds) or not (prompt is last or self._kinds[-1] == "tool"):
             return
         most = available * _UNSEEN // 100 if self._target.unseen is None else min(self._target.unseen, available)
-        if self._size(last) <= most and not short:
+        if self._size(last) <= most:
             self._keep(last)
         else:
-            self._keep_cut(last, available * _CUT_TO // (200 if short else 100), last if prompt is last else last[1:])
+            self._keep_cut(last, available * _CUT_TO // 100, last if prompt is last else last[1:])
 
     def _keep_cut(self, unit: range, room: int, cuttable: range) -> None:
         """Keep a unit with its largest messages cut, if it then fits."""

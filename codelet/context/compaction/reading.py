@@ -209,6 +209,12 @@ def strings(value: object) -> Iterator[str]:
             yield str(each)
 
 
+def whole_text(message: ForeignMessage) -> str:
+    """Return a message's text, and the headings and decoded arguments of its calls."""
+    calls = [text for call in map(call_of, calls_of(message)) for text in (call.label, *strings(call.values))]
+    return "\n".join([text_of(message), *calls])
+
+
 def output_of(text: str) -> tuple[str, int | None, bool]:
     """Return a result's output, its exit status if it has one, and whether it is a JSON object that reports failure.
 

@@ -114,9 +114,8 @@ class CompactionReport(Record, kw_only=True):
     for. `before` and `after` are the sizes of the list in tokens. `removed` are the indices, in the given list, of
     messages that are not in the result unchanged; `cut` those that it has in a shorter form, in order. `kept_turns` of
     the newest turns and `kept_steps` of the agent's messages stay verbatim. `words_each` is the limit for each of the
-    user's messages in characters; None: they are whole. `lost` are paths and names that are gone.
-    `warnings` are sentences for the user, `struck`
-    the lines of a handoff that were rejected, with the reason.
+    user's messages in characters; None: they are whole. `lost` are paths and names that are gone. `warnings` are
+    sentences for the user, `struck` the lines of a handoff that were rejected, with the reason.
     """
 
     tier: int

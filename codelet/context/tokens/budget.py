@@ -179,8 +179,3 @@ class ContextLimits(Record):
         """Return the budget for a model that was chosen later, cut to its window."""
         window = facts.window if self.window is None else self.window
         return Budget(window, facts.max_output, None if self.budget is None else min(self.budget, window))
-
-
-def pays_after(before: int, after: int) -> int:
-    """Return the number of requests after which rewriting a warm cache pays off: writing costs 1.25, reading 0.1."""
-    return -(-125 * after // (10 * (before - after))) if before > after else 0

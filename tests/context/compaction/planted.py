@@ -138,7 +138,7 @@ GOOD, BAD = "[exit code 0]", "[exit code 1]"
 EVENTS: dict[str, tuple[list[Message], tuple[str, ...], tuple[str, ...]]] = {
     "a file whose name looks like an error": (
         put("src/TimeoutException.kt", "class T", "ok: 1 line"),
-        ("written: src/TimeoutException.kt",),
+        ("wrote src/TimeoutException.kt",),
         ("error", "failed:"),
     ),
     "fails, then passes": (
@@ -163,13 +163,13 @@ EVENTS: dict[str, tuple[list[Message], tuple[str, ...], tuple[str, ...]]] = {
     ),
     "written, then removed": (
         put("tmp/probe.lua", "print(1)") + ran("b", "rm tmp/probe.lua", GOOD),
-        ("deleted: tmp/probe.lua",),
-        ("written: tmp/probe.lua", "print(1)"),
+        ("deleted tmp/probe.lua",),
+        ("wrote tmp/probe.lua", "print(1)"),
     ),
     "written, then moved": (
         put("lib/old_name.ex", "defmodule A") + ran("b", "git mv lib/old_name.ex lib/new_name.ex", GOOD),
         (),
-        ("written: lib/old_name.ex", "deleted: lib/old_name.ex"),
+        ("wrote lib/old_name.ex", "deleted lib/old_name.ex"),
     ),
     "a line that an edit replaced": (
         did("r", "open", {"file": "app/limits.rb"}, "RETRY_LIMIT = 17")
@@ -181,7 +181,7 @@ EVENTS: dict[str, tuple[list[Message], tuple[str, ...], tuple[str, ...]]] = {
         did("r", "open", {"file": "app/port.rb"}, "LISTEN_PORT = 4041")
         + changed("app/port.rb", "LISTEN_PORT = 40", "LISTEN_PORT = 5055", '{"success": false, "error": "no match"}'),
         ("LISTEN_PORT = 4041",),
-        ("LISTEN_PORT = 5055", "written: app/port.rb"),
+        ("LISTEN_PORT = 5055", "wrote app/port.rb"),
     ),
     "a diff that was printed": (
         ran("a", "git diff -G maxDepth", _DIFF),
@@ -190,12 +190,12 @@ EVENTS: dict[str, tuple[list[Message], tuple[str, ...], tuple[str, ...]]] = {
     ),
     "an error in a comment": (
         changed(".env", "A=1", "# ERROR: only TCP\nA=2", "saved"),
-        ("written: .env",),
+        ("wrote .env",),
         ("failed:",),
     ),
     "a diff with a comment in an answer": (
         changed(".env", "A=1", "# ERROR: no", "saved\n+# ERROR: no"),
-        ("written: .env",),
+        ("wrote .env",),
         ("failed:",),
     ),
     "a listing of errors": (
@@ -231,7 +231,7 @@ EVENTS: dict[str, tuple[list[Message], tuple[str, ...], tuple[str, ...]]] = {
     "run again in what stays": (ran("a", "late_check", f"1 failed\n{BAD}"), (), ("ran `late_check`: exit 1",)),
     "a patch that adds and deletes": (
         did("a", "patch", {"input": _PATCH}, "ok"),
-        ("written: n.py", "deleted: o.py"),
+        ("wrote n.py", "deleted o.py"),
         (),
     ),
     "a command in a JSON object": (
@@ -239,19 +239,19 @@ EVENTS: dict[str, tuple[list[Message], tuple[str, ...], tuple[str, ...]]] = {
         ("ran `cargo test`: exit 101",),
         ("exit 0",),
     ),
-    "removed in another folder": (put("a.py", "a = 1") + ran("a", "cd sub && rm a.py", GOOD), (), ("deleted: a.py",)),
-    "removed by force, if it was there": (ran("a", "rm -f never.txt", GOOD), (), ("deleted: never.txt",)),
+    "removed in another folder": (put("a.py", "a = 1") + ran("a", "cd sub && rm a.py", GOOD), (), ("deleted a.py",)),
+    "removed by force, if it was there": (ran("a", "rm -f never.txt", GOOD), (), ("deleted never.txt",)),
     "a folder that was removed": (
         put("pkg/in/a.py", "a = 1") + ran("a", "rm -r pkg", GOOD),
-        ("deleted: pkg",),
-        ("written: pkg/in/a.py",),
+        ("deleted pkg",),
+        ("wrote pkg/in/a.py",),
     ),
     "files removed by a pattern": (
         put("pkg/b.py", "b = 1") + ran("a", "rm pkg/*.py", GOOD),
         (),
-        ("written: pkg/b.py",),
+        ("wrote pkg/b.py",),
     ),
-    "all taken back": (put("lib/c.py", "c = 1") + ran("a", "git reset --hard", GOOD), (), ("written: lib/c.py",)),
+    "all taken back": (put("lib/c.py", "c = 1") + ran("a", "git reset --hard", GOOD), (), ("wrote lib/c.py",)),
     "one program in two folders": (
         ran("a", "cd one && make", "error: no rule\n[exit code 2]") + ran("b", "cd two && make", GOOD),
         ("ran `cd one && make`: exit 2",),

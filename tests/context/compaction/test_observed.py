@@ -58,14 +58,14 @@ def test_what_an_earlier_compaction_told_is_told_again_until_something_newer_is_
 
 def test_rows_are_read_back_as_they_were_written():
     rows = [
+        "t3 wrote a.py",
         "t7 ran `npm test`: exit 1, 3 failed",
         "t8 committed 1a2b3c4 Add x",
         "t9 step done: Move it",
-        "written: a.py t3",
     ]
     found = observations_in(rows)
-    assert [(one.turn, one.kind) for one in found] == [(7, "ran"), (8, "committed"), (9, "done"), (3, "wrote")]
-    assert found[0].good is False and state_lines(found, set(), 2_000)[0] == rows
+    assert [(one.turn, one.kind) for one in found] == [(3, "wrote"), (7, "ran"), (8, "committed"), (9, "done")]
+    assert found[1].good is False and state_lines(found, set(), 2_000)[0] == rows
 
 
 @pytest.mark.parametrize(

@@ -270,8 +270,7 @@ def _preview(screen: Screen, session: Session, instruction: str, size: Size | No
         seen = session.compactor.preview(instruction, size)
     except (IrreducibleContext, NothingToCompact) as error:
         raise UsageError(f"not compacted: {error}") from None
-    pays = f"; saves money after {plural(seen.pays_after, 'request')}" if seen.pays_after else ""
-    _show_report(screen, seen.report, "would be", (seen.before, seen.after), pays)
+    _show_report(screen, seen.report, "would be", (seen.before, seen.after))
 
 
 async def uncompact(repl: ReplControls, argument: str) -> None:
@@ -290,7 +289,7 @@ async def explain(screen: Screen, session: Session, argument: str) -> None:
         _show_report(screen, report, "was", session.compactor.sizes)
 
 
-def _show_report(screen: Screen, report: CompactionReport, verb: str, sizes: tuple[int, int], more: str = "") -> None:
+def _show_report(screen: Screen, report: CompactionReport, verb: str, sizes: tuple[int, int]) -> None:
     """Show each turn's fate, the next request's sizes before and after, and the warnings."""
     for fate in report.turns:
         line = styled((f"{fate.turn:>5}  ", QUIET), (f"{fate.fate:<10} ", ACCENT))
@@ -298,7 +297,7 @@ def _show_report(screen: Screen, report: CompactionReport, verb: str, sizes: tup
         line.append(f"weight {_parts(fate.score)}", QUIET)
         screen.say(screen.truncate(line))
     less = f", {100 - percent_of(sizes[1], sizes[0])}% less" if 0 < sizes[1] < sizes[0] else ""
-    sizes_told = f"the conversation {verb} compacted: {next_request(*sizes, screen.signs)}{less}{more}"
+    sizes_told = f"the conversation {verb} compacted: {next_request(*sizes, screen.signs)}{less}"
     screen.say(*screen.indented(styled(sizes_told)))
     for warning in report.warnings:
         screen.say(screen.truncate(styled((f"  {screen.signs.failed} ", WARN), clean(warning))))

@@ -65,9 +65,7 @@ def scene() -> list[events.Event]:
             ended=CommandEnd(code=2),
         ),
         events.Text(_ANSWER),
-        events.Compaction(
-            phase="done", reason="hard", before=120_000, after=32_000, tier=2, kept_turns=3, segments=1, pays_after=5
-        ),
+        events.Compaction(phase="done", reason="hard", before=120_000, after=32_000, tier=2, kept_turns=3, segments=1),
         events.UsageReport(usage=Usage(), context=32_000, window=128_000, budget=96_000),
         events.TurnEnd("done", 3, Usage(total_input=31_200, cache_read=28_000, output=1_840)),
     ]

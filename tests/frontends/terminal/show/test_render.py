@@ -120,9 +120,7 @@ def test_nothing_is_wider_than_the_terminal(columns: int) -> None:
         result("edit", "edited", display=DIFF.replace("return", long)),
         result("bash", long, "refused"),
         events.Compaction(phase="starting", reason="hard", before=1000, after=1000),
-        events.Compaction(
-            phase="done", reason="hard", before=1000, after=10, lost=(long, long), pays_after=3, note=long
-        ),
+        events.Compaction(phase="done", reason="hard", before=1000, after=10, lost=(long, long), note=long),
         events.Compaction(phase="stopped", reason="cost", before=10, after=10, note=long),
         events.Interrupted(done=("1",), half_done=("2",), not_done=("3",)),
         events.TurnEnd("failed", 1, Usage(total_input=1, cache_read=2, cache_write=3, output=4), long),
@@ -421,7 +419,6 @@ def test_a_compaction_leaves_a_receipt() -> None:
             kept_turns=3,
             anchors=("error fixed: x",),
             lost=("src/a.py",),
-            pays_after=5,
         ),
         events.Compaction(phase="stopped", reason="hard", before=10, after=10, note="nothing can shrink"),
     )
