@@ -37,8 +37,9 @@ _APPROVAL = 40
 """Characters of the longest approval, which is not a question."""
 _QUESTION = ("?", "？", "؟", "\u037e")
 _COMMAND, _SAID, _STEP, _SEARCHED = 80, 120, 100, 20_000
-# What limits the output of a command.
+# What limits the output of a command, and a long folder that it changes to.
 _SHORTENS = re.compile(r"\s*2>&1|(?:\s*\|\s*(?:tail|head)\b[^|]*)+\Z")
+_LONG_FOLDER = re.compile(r"\bcd\s+\S{12,300}/(?=[^\s/;&]+/?(?:[\s;&]|\Z))")
 _BEFORE_PIPE = re.compile(r"""(?:[^'"]|'[^']*'|"(?:\\.|[^"\\])*")*?(?= \| )""")
 # With `-f` it also ends well if there was nothing to remove.
 _REMOVES = re.compile(r"\s*(?:rm|del|unlink|Remove-Item|git rm)((?:\s+-\w+)*)((?:\s+[\w./\\-]+)+)\s*\Z")
@@ -265,7 +266,8 @@ def _run_row(ran: Sequence[Observation]) -> str:
 def _shown(run: Observation) -> str:
     """Return a command in one line: the first step of a script, without what limits the output."""
     first, _, more = run.what[:2_000].strip().partition("\n")
-    return clip(" ".join(_SHORTENS.sub("", first).split()), _COMMAND) + (" …" if more else "")
+    first = _LONG_FOLDER.sub("cd …/", _SHORTENS.sub("", first))
+    return clip(" ".join(first.split()), _COMMAND) + (" …" if more else "")
 
 
 def removals(facts: Sequence[Observation], paths: Collection[str]) -> dict[int, list[str]]:
