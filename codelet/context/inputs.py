@@ -183,16 +183,9 @@ def ends(text: str, room: int) -> tuple[int, int]:
     """
     if len(text) <= room:
         return len(text), len(text)
-    return _head_of(text, room * 6 // 10), _tail_of(text, room * 4 // 10)
-
-
-def _head_of(text: str, most: int) -> int:
-    return len(text) if len(text) <= most else text.rfind("\n", most // 2, most) + 1 or most
-
-
-def _tail_of(text: str, most: int) -> int:
-    start = max(0, len(text) - most)
-    return text.find("\n", start, start + most // 2) + 1 or start if start else 0
+    most, start = room * 6 // 10, len(text) - room * 4 // 10
+    head = text.rfind("\n", most // 2, most) + 1 or most
+    return head, text.find("\n", start, start + room * 2 // 10) + 1 or start
 
 
 class Spans:

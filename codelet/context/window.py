@@ -99,12 +99,10 @@ class ContextWindow:
         """E: P with the cached tokens counted at a tenth."""
         return effective_tokens(self.size(parts), self.cached)
 
-    def settle(self, parts: Parts) -> None:
-        """Count the new messages for good: none of them changes before the next rewrite."""
-        self._settle(parts.messages, len(parts.messages))
-
-    def _settle(self, messages: Sequence[Message], end: int) -> None:
-        new = _plain(messages[self._settled : end])
+    def settle(self, parts: Parts, end: int | None = None) -> None:
+        """Count the new messages, up to `end`, for good: none of them changes before the next rewrite."""
+        end = len(parts.messages) if end is None else end
+        new = _plain(parts.messages[self._settled : end])
         self._since += new
         self._whole += new
         self._settled = end
@@ -114,7 +112,7 @@ class ContextWindow:
 
         Returns a notice if the report is not believed.
         """
-        self._settle(parts.messages, answered)
+        self.settle(parts, answered)
         beside = self.fixed + _plain(parts.tail)
         sent = beside + self._whole - _plain(parts.messages[answered - 1 : answered])
         if usage.total < 1 or (sent >= _LEAST_DOUBTED and 3 * usage.total_input < sent):

@@ -173,17 +173,6 @@ async def test_memory_tiers_the_model_recalls_what_was_taken_out(open_session: O
     assert '"recall"' in provider.sent[-1].tools
 
 
-async def test_an_overflow_leads_to_one_compaction_and_one_retry_each_step(open_session: Open):
-    session, provider = open_session(window=64_000)
-    provider.window = 6_000
-    provider.answers.extend(Answer("more", [("look", {"lines": 90, "about": f"n{n}"})]) for n in range(16))
-    seen = await turn(session, "a long turn")
-    assert provider.overflows >= 2, "the window is smaller than the session believes"
-    assert len(compactions(seen, "done")) == provider.overflows
-    assert {event.reason for event in compactions(seen, "done")} == {"overflow"}
-    assert isinstance(seen[-1], events.TurnEnd) and seen[-1].reason == "done"
-
-
 async def test_the_size_that_is_aimed_at_is_the_providers_own(open_session: Open):
     session, provider = open_session(ScriptedProvider(percent=200), window=64_000)
     for number in range(2):
@@ -287,18 +276,6 @@ async def test_the_prefix_changes_only_where_that_is_reported(open_session: Open
     for place, (before, now) in enumerate(pairwise(provider.sent), 1):
         goes_on = now.stable[: len(before.stable)] == before.stable and now.tools == before.tools
         assert goes_on == (place not in reported), place
-
-
-async def test_the_ledger_counts_each_reminder_once_a_request(open_session: Open):
-    session, _ = open_session(bare=False)
-    for number in range(3):
-        await turn(session, f"prompt {number}")
-        rows = {row.kind: row for row in session.reminders.rows(session.conversation)}
-        assert rows["environment"].sent == (number + 1) * rows["environment"].tokens
-    session.reminders.off.add("environment")
-    await turn(session, "without")
-    row = next(row for row in session.reminders.rows(session.conversation) if row.kind == "environment")
-    assert (row.on, row.tokens) == (False, 0)
 
 
 async def test_a_smaller_model_cuts_the_users_budget(open_session: Open):

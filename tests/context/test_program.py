@@ -85,15 +85,6 @@ def test_a_window_that_a_refusal_names_is_kept_to_from_then_on(codelet: Codelet)
     assert done.err.count("context compacted") >= 2
 
 
-def test_compact_off_ends_with_the_providers_word(codelet: Codelet):
-    codelet.server.script = reads(window=4_500, steps=30)
-    done = codelet("-p", "read", "--compact", "off")
-    assert done.exit == 3
-    assert "--compact auto" in done.err
-    assert "context compacted" not in done.err
-    assert sum(tokens(request) > 4_500 for request in codelet.server.requests) == 1
-
-
 @pytest.mark.parametrize("window", [2_000, 4_000, 8_000])
 def test_small_windows_work_or_say_what_does_not_fit(codelet: Codelet, window: int):
     codelet.server.script = reads(window=10**9, steps=8)

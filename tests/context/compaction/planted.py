@@ -7,7 +7,7 @@ import json
 import random
 from typing import Any
 
-Message = dict[str, Any]
+from tests.context.compaction.lists import Message, calling, result, says, user
 
 # Five conclusions, an order, and "go on", in languages of several scripts; two of them have no spaces between words.
 LANGUAGES: dict[str, tuple[tuple[str, ...], str, str]] = {
@@ -69,24 +69,9 @@ LANGUAGES: dict[str, tuple[tuple[str, ...], str, str]] = {
 }
 
 
-def call(call_id: str, name: str, arguments: dict[str, Any], text: str = "") -> Message:
-    """An assistant message with one call."""
-    function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
-    return {
-        "role": "assistant",
-        "content": text,
-        "tool_calls": [{"id": call_id, "type": "function", "function": function}],
-    }
-
-
-def answer(call_id: str, text: str) -> Message:
-    """The result of a call."""
-    return {"role": "tool", "tool_call_id": call_id, "content": text}
-
-
 def ran(call_id: str, command: str, output: str) -> list[Message]:
     """A command and what it printed."""
-    return [call(call_id, "shell", {"cmd": command}), answer(call_id, output)]
+    return did(call_id, "shell", {"cmd": command}, output)
 
 
 def reads(first: int, last: int) -> list[Message]:
@@ -94,24 +79,24 @@ def reads(first: int, last: int) -> list[Message]:
     found: list[Message] = []
     for number in range(first, last):
         lines = [f"def func_{number}_{n}(arg_{n}): return value_{number}_{n}" for n in range(40)]
-        found += [call(f"p{number}", "open", {"file": f"src/mod{number}.py"}), answer(f"p{number}", "\n".join(lines))]
+        found += did(f"p{number}", "open", {"file": f"src/mod{number}.py"}, "\n".join(lines))
     return found
 
 
 def in_language(name: str) -> list[Message]:
     """A session with five conclusions among sixty reads."""
     conclusions, order, on = LANGUAGES[name]
-    messages: list[Message] = [{"role": "user", "content": order}]
+    messages: list[Message] = [user(order)]
     for turn, conclusion in enumerate(conclusions):
         steps = reads(12 * turn, 12 * turn + 12)
         steps[8]["content"] = conclusion
-        messages += [*steps, {"role": "assistant", "content": "OK."}, {"role": "user", "content": on}]
+        messages += [*steps, says("OK."), user(on)]
     return messages
 
 
-def did(call_id: str, name: str, arguments: dict[str, Any], result: str) -> list[Message]:
+def did(call_id: str, name: str, arguments: dict[str, Any], output: str) -> list[Message]:
     """A call and its result."""
-    return [call(call_id, name, arguments), answer(call_id, result)]
+    return [calling((call_id, name, arguments)), result(call_id, output)]
 
 
 def put(path: str, content: str, result: str = "ok") -> list[Message]:
@@ -262,10 +247,9 @@ EVENTS: dict[str, tuple[list[Message], tuple[str, ...], tuple[str, ...]]] = {
 
 def around(middle: list[Message]) -> list[Message]:
     """An event among reads, with two short turns after it; the last of them runs `late_check` again."""
-    end = [{"role": "assistant", "content": "I see."}, {"role": "user", "content": "go on"}]
-    end += [*ran("late", "late_check", "1 passed\n[exit code 0]"), {"role": "assistant", "content": "Looking."}]
-    start: list[Message] = [{"role": "user", "content": "Make it work."}]
-    return [*start, *reads(0, 20), *middle, *reads(20, 40), *end, {"role": "user", "content": "and now?"}]
+    end = [says("I see."), user("go on")]
+    end += [*ran("late", "late_check", "1 passed\n[exit code 0]"), says("Looking.")]
+    return [user("Make it work."), *reads(0, 20), *middle, *reads(20, 40), *end, user("and now?")]
 
 
 def with_base64(seed: int = 3) -> list[Message]:
@@ -292,8 +276,8 @@ def made_up(tokens: int, seed: int = 7) -> list[Message]:
             number % 3
         ]
         if number % 4 == 1:
-            found.append({"role": "user", "content": f"Now look at {words[2]}, then change it."})
-        found += [call(f"made_{number}", name, arguments, f"Next is {words[3]}, as {words[4]} calls it.")]
-        found += [answer(f"made_{number}", code)]
+            found.append(user(f"Now look at {words[2]}, then change it."))
+        found += did(f"made_{number}", name, arguments, code)
+        found[-2]["content"] = f"Next is {words[3]}, as {words[4]} calls it."
         total += 2 * len(code) + 200
-    return [*found, {"role": "assistant", "content": "Done."}]
+    return [*found, says("Done.")]

@@ -88,13 +88,6 @@ def test_the_oldest_go_where_the_cap_is_reached_and_are_counted():
     assert archive.put(5, user("y")) == "r5"
 
 
-def test_wide_characters_take_more_room():
-    plain, wide = Archive(), Archive()
-    plain.put(1, user("x" * 1_000))
-    wide.put(1, user("工" * 1_000))
-    assert wide.bytes - plain.bytes >= 900
-
-
 def test_what_comes_from_another_archive_keeps_its_id_and_new_ones_follow():
     archive = Archive()
     archive.restore("r7", 3, user("seven"))

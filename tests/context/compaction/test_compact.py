@@ -11,8 +11,6 @@ from tests.context.compaction.lists import (
     calling,
     coding_session,
     pairing_faults,
-    reminder,
-    reminders,
     result,
     says,
     size,
@@ -32,30 +30,6 @@ def test_a_list_that_just_fits_stays_and_one_that_just_does_not_gets_smaller():
     messages = coding_session(20)
     assert compact(messages, size(messages)).messages == messages
     assert size(compact(messages, size(messages) - 1).messages) < size(messages)
-
-
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [],
-        [{"role": "system", "content": "s" * 40}],
-        [result("a", "x"), result("b", "y" * 9_000)],
-        [user(""), says(""), user("")],
-        [calling(("a", "read", {"path": "p"})), user("x" * 1_000_000), result("a", "late")],
-        [
-            user("go"),
-            calling(("a", "read", {}), ("b", "read", {})),
-            result("b", "2"),
-            result("a", "1"),
-            result("a", "1"),
-        ],
-        [{"role": "user"}, {"role": "assistant"}, {"role": "tool"}, {}, {"role": None}],
-    ],
-)
-def test_odd_lists(messages):
-    made = compact(messages, 600)
-    assert pairing_faults(made.messages) == []
-    assert size(made.messages) <= 600
 
 
 def test_normalise_pairs_calls_with_results():
@@ -82,18 +56,6 @@ def test_calls_in_flight_are_left_open():
     ]
     made = compact(messages, 2_000, in_flight=True)
     assert made.messages[-2:] == messages[-2:]
-
-
-def test_reminders_stay_once_each_with_the_newest_content():
-    messages = coding_session(30)
-    messages.insert(1, reminder("claudeMd", "old rules"))
-    messages.insert(40, reminder("claudeMd", "new rules"))
-    messages.append(reminder("tokenStatus", "9 %"))
-    made = compact(messages, 2_500)
-    found = reminders(made.messages)
-    assert {kind: len(texts) for kind, texts in found.items()} == {"claudeMd": 1, "tokenStatus": 1}
-    assert "new rules" in found["claudeMd"][0]
-    assert made.messages[-1] == messages[-1]
 
 
 def test_pinned_turns_stay_verbatim_a_call_with_its_results():

@@ -36,16 +36,6 @@ def test_calibration_follows_the_provider_within_bounds():
     assert estimator.factor == before
 
 
-def test_one_report_moves_the_estimate_by_a_quarter_of_what_it_was_off():
-    estimator = Estimator()
-    message = {"role": "user", "content": "x" * 3_984}
-    assert estimator.message(message) == 1_000
-    estimator.calibrate(1_000, 1_800)
-    assert estimator.message(message) == 1_200
-    estimator.calibrate(1_000, 1_200)
-    assert estimator.message(message) == 1_200
-
-
 def test_exact_counts_come_from_the_bundled_files():
     assert exact.count_tokens("hello world") == 2
     assert exact.count_tokens("") == 0
