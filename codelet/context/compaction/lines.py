@@ -277,12 +277,9 @@ class Evidence:
             if any(part in line for part in ends) or (line in before and line not in after)
         }
 
-    def _weight(self, number: int, piece: SessionPiece) -> float:
-        age = _OLDEST_USE + (1 - _OLDEST_USE) * number / self._total
-        return age * (1 if piece.kind == "result" else _BY_AGENT)
-
     def _add(self, number: int, piece: SessionPiece, text: str) -> None:
-        use, used, gone, place = self._weight(number, piece), self.used, self._gone, self._place
+        used, gone, place = self.used, self._gone, self._place
+        use = (_OLDEST_USE + (1 - _OLDEST_USE) * number / self._total) * (1 if piece.kind == "result" else _BY_AGENT)
         plain, of_file = use * _PLAIN, self._of_file[piece.path] if piece.path else None
         for raw in text.split("\n"):
             parts = self._prepared.get(raw)

@@ -142,7 +142,7 @@ class Instructions:
         parts: list[str] = []
         left = _TOTAL_LIMIT
         for path, tree in files:
-            text = _Reader(tree, self._report).read(path, 0)
+            text = InstructionReader(tree, self._report).read(path, 0)
             # As codes: what the user cannot see gives no orders.
             coded = with_codes(text)
             if not (body := (f"{prompt.CODED}\n\n{coded}" if coded != text else text).strip()):
@@ -177,16 +177,11 @@ def repository_root(folder: Path) -> Path | None:
     return next((place for place in (folder, *folder.parents) if os.path.lexists(place / ".git")), None)
 
 
-def read_with_imports(path: Path, tree: Path) -> str:
-    """Return a file's text, with each `@path` outside code replaced by that file's text if reading it is allowed.
+class InstructionReader:
+    """Reads files with an allowed `@path` outside code replaced by that file's text, each file once, within the limits.
 
-    Each file is read once, only from inside `tree` after links are followed, and within the size limit.
+    Files are read only from inside `tree` after links are followed. `report` takes a notice about a file, and its text.
     """
-    return _Reader(tree, lambda line, text: None).read(path, 0)
-
-
-class _Reader:
-    """Reads files with their imports. `report` takes a notice about a file, and the file's text."""
 
     def __init__(self, tree: Path, report: Callable[[str, str], None]) -> None:
         self._tree = tree.resolve()

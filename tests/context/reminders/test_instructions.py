@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codelet import prompt
-from codelet.context.reminders.instructions import Instructions, read_with_imports, repository_root
+from codelet.context.reminders.instructions import InstructionReader, Instructions, repository_root
 from tests.support import repo as repositories
 
 
@@ -29,6 +29,10 @@ def tree(tmp_path: Path) -> Path:
 
 def text_in(folder: Path, *touched: str) -> str:
     return Instructions(folder).text([(folder / name).parent for name in touched]) or ""
+
+
+def read_in(tree: Path) -> str:
+    return InstructionReader(tree, lambda line, text: None).read(tree / "CLAUDE.md", 0)
 
 
 def in_order(text: str, *parts: str) -> bool:
@@ -167,13 +171,13 @@ PROSE = {
 @pytest.mark.parametrize("text", BLOCKS.values(), ids=BLOCKS)
 def test_code_and_comments_import_nothing(text: str, tree: Path):
     repositories.write(tree, {"CLAUDE.md": text, "b.md": "imported"})
-    assert read_with_imports(tree / "CLAUDE.md", tree) == text
+    assert read_in(tree) == text
 
 
 @pytest.mark.parametrize("text", PROSE.values(), ids=PROSE)
 def test_what_only_looks_like_code_imports(text: str, tree: Path):
     repositories.write(tree, {"CLAUDE.md": text, "b.md": "imported"})
-    assert read_with_imports(tree / "CLAUDE.md", tree) == text.replace("@b.md", "imported")
+    assert read_in(tree) == text.replace("@b.md", "imported")
 
 
 def test_imports_end_at_a_depth(tree: Path):
@@ -233,7 +237,7 @@ def test_the_size_is_bounded_whatever_is_imported(tree: Path):
     began = time.process_time()
     text = text_in(tree)
     assert 30_000 < len(text) < 90_000
-    assert len(read_with_imports(tree / "CLAUDE.md", tree)) < 130_000, "no more is read than is let in"
+    assert len(read_in(tree)) < 130_000, "no more is read than is let in"
     assert "too long" in text
     assert time.process_time() - began < 1
     repositories.write(tree, {f"d{n}/CLAUDE.md": "y" * 39_000 for n in range(9)})
