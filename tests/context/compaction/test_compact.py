@@ -208,3 +208,13 @@ def test_of_what_is_older_than_four_million_characters_words_and_facts_stay():
     text = text_of(compact(messages, 3_000).messages)
     assert "ledger_main" in text and "1a2b3c4" in text
     assert "only_in_4" in text and "only_in_1" not in text
+
+
+@pytest.mark.parametrize("target", [1_500, 6_000, 12_000])
+def test_where_lines_are_dear_even_recorded_state_gives_way(target: int):
+    def by_lines(message: dict) -> int:
+        return len(str(message.get("content"))) // 4 + 400 * str(message.get("content")).count("\n")
+
+    failures = [part for n in range(20) for part in ran(f"c{n}", f"make part_{n}", "error: no rule\n[exit code 2]")]
+    made = compact([user("Build it."), *failures, says("Broken."), user("go on")], target, estimate=by_lines)
+    assert sum(map(by_lines, made.messages)) <= target
