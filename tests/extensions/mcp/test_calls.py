@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from contextlib import aclosing
 from typing import Any
 
@@ -14,6 +15,13 @@ from tests.context.scripted import Answer, turn
 from tests.extensions.mcp.conftest import Begin, Begun, command
 from tests.support.waiting import happens
 
+REFUSES = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    error = {"code": -32000, "message": "no to " + asked["method"]}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}), flush=True)
+"""
 BOTH = pytest.mark.parametrize("revision", [(), ("--stateless",)], ids=["handshake", "stateless"])
 
 
@@ -36,6 +44,13 @@ async def test_tools_are_listed_page_by_page_and_called(begin: Begin, revision: 
     assert json.loads((await begun.output("mcp__test__structured")).text) == {"answer": 42}
     (sent,) = [each for each in begun.received() if each.get("params", {}).get("name") == "echo"]
     assert ("io.modelcontextprotocol/protocolVersion" in sent["params"]["_meta"]) == bool(revision)
+
+
+async def test_a_program_that_refuses_both_revisions_fails_with_its_first_error(begin: Begin) -> None:
+    begun = begin(tables={"test": {"command": sys.executable, "args": ["-c", REFUSES]}})
+    await begun.ready()
+    server = begun.mcp.servers["test"]
+    assert (server.state, server.problem) == ("failed", "no to initialize")
 
 
 @BOTH

@@ -133,6 +133,8 @@ async def test_mode_model_and_effort_are_options_and_the_plan_is_shown(
 async def test_commands_are_listed_and_run(editor: Editor, model_server: ModelServer, repo: Path) -> None:
     session = await editor.open(repo)
     await editor.until(lambda: editor.updates("available_commands_update"))
+    opened = next(place for place, each in enumerate(editor.lines) if "sessionId" in each.get("result", ()))
+    assert not [each for each in editor.lines[:opened] if "method" in each], "the editor knows a session before updates"
     names = {each["name"] for each in editor.updates("available_commands_update")[0]["availableCommands"]}
     assert {"help", "status", "context", "plan"} <= names and "exit" not in names
     assert await editor.prompt(session, "/plan add mend it") == "end_turn"
