@@ -194,6 +194,9 @@ class Service:
             self._read_errors()
             self._loop.remove_reader(self._program.stderr.fileno())
             self._program.stderr.close()
+        for stream, opened in ((self._program.stdin, self._writer), (self._program.stdout, self._output)):
+            if stream is not None and opened is None:  # it was cancelled before it was connected
+                stream.close()
         if self._output is not None:
             self._output.close()
         if self._writer is not None and self._program.stdin is not None and not self._program.stdin.closed:
