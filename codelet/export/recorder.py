@@ -44,7 +44,7 @@ from codelet.extensions.base import UNSAID, ExportPart
 from codelet.loop.session import Session
 from codelet.messages import Message, kind_of
 from codelet.providers import REPLAY_PREFIX
-from codelet.providers.answer import as_count
+from codelet.providers.protocol import as_count
 from codelet.record import Record
 from codelet.usage import Usage
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
-from typing import Any, ClassVar, Self
+from typing import Any
 
 from codelet.errors import ProviderError
+from codelet.providers import protocol
 from codelet.providers.content.inline_reasoning import InlineReasoning
 from codelet.providers.failure import stream_failure
-from codelet.providers.protocol import Chunk, FinishChunk, FinishReason, TextChunk, ToolCallChunk
 
 _EVENT_LIMIT = 16 << 20
 _BOM = b"\xef\xbb\xbf"
@@ -34,144 +33,104 @@ SILENCE = 2.0
 NO_MARKER = "the answer was cut: the stream ended without its finish marker"
 """The error for an answer without its end. Another attempt may return all of it."""
 
-MOST_TOKENS = 10**9
-"""More than any request has: a larger number is not a count, and its sums would leave an export's range."""
-
 
 Batches = AsyncIterator[list[dict[str, Any]]]
 """The events of an answer, those that came together in one list. `DONE` ends the answer."""
 
 
-class ServerSentEvents:
-    """The objects of an event stream, `data: [DONE]` as `DONE`; raises ProviderError for anything but JSON."""
+async def server_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[list[dict[str, Any]], None]:
+    """Yield the objects of an event stream, `data: [DONE]` as `DONE`; raises ProviderError for anything but JSON.
 
-    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
-        self._pieces, self._fields = pieces, DataFields()
-        self._failure: ProviderError | None = None
-        self._ended = False
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> list[dict[str, Any]]:
+    A complete answer without a stream becomes the events that would have streamed it.
+    """
+    fields, is_over = DataFields(), False
+    while not is_over:
+        piece = await anext(pieces, None)
         events: list[dict[str, Any]] = []
-        while not events:
-            if self._failure is not None or self._ended:
-                raise self._failure or StopAsyncIteration
-            try:
-                piece = await anext(self._pieces, None)
-                self._ended = piece is None
-                read = self._fields.flush() if piece is None else self._fields.feed(piece)
-                events.extend(map(_event, read))  # up to a bad one
-            except NoEventStream as other:
-                self._ended, events = True, await _whole(other.first, other.rest, self._pieces)
-            except ProviderError as error:
-                self._failure = error
-        return events
-
-
-class JoinedText:
-    """Joins pieces of text that arrive together: each piece costs its way to the screen, and a fast answer has
-    thousands.
-
-    Nothing is held longer than the events read so far. Reasoning at the start of the text becomes reasoning chunks.
-    """
-
-    def __init__(self) -> None:
-        self._held: list[str] = []
-        self._text = InlineReasoning()
-
-    def take(
-        self, decode: Callable[[dict[str, Any]], list[Chunk]], event: dict[str, Any], last: bool
-    ) -> Iterator[Chunk]:
-        """The chunks to pass on after this event; raises ProviderError after them."""
+        is_over = piece is None
         try:
-            chunks = decoded(decode, event)
+            events.extend(map(_event, fields.flush() if piece is None else fields.feed(piece)))  # up to a bad one
+        except NoEventStream as other:
+            is_over, events = True, await _whole(other.args[0], pieces)
         except ProviderError:
-            yield from self.rest()
+            if events:
+                yield events
             raise
-        for chunk in chunks:
-            if isinstance(chunk, TextChunk):
-                self._held.append(chunk.text)
-            else:
-                yield from self.rest()
-                if isinstance(chunk, ToolCallChunk | FinishChunk):
-                    yield from self.end()
-                yield chunk
-        if last:
-            yield from self.rest()
-
-    def end(self) -> Iterator[Chunk]:
-        """Yield everything held, including text that might have become a tag."""
-        yield from self.rest()
-        yield from self._text.flush()
-
-    def rest(self) -> Iterator[Chunk]:
-        """Yield the joined text."""
-        if self._held:
-            text, self._held = "".join(self._held), []
-            yield from self._text.feed(text)
+        if events:
+            yield events
 
 
-class Decoder(ABC):
-    """Turns the events of one answer into chunks.
+async def chunks_of(decoder: protocol.Decoder, batches: Batches) -> AsyncGenerator[protocol.Chunk, None]:
+    """Yield the chunks of an answer, the finish marker last; raises ProviderError if it is missing.
 
-    `last_events` are the types that end it; an API without them ends with a finish reason. `done_finishes`: `[DONE]`
-    alone is a finish marker. `may_be_empty`: a stream without any event is an empty answer.
+    Text that came together is one chunk, as each costs its way to the screen; nothing is held longer. Reasoning at the
+    start of the text becomes reasoning chunks. After a finish reason silence ends the answer too: some servers neither
+    say that it is done nor close.
     """
+    finish: protocol.FinishReason | None = None
+    end: dict[str, Any] | None = None
+    is_empty, text = True, InlineReasoning()
+    while end is None:
+        try:
+            async with asyncio.timeout(SILENCE if finish else None):
+                batch = await anext(batches, None)
+        except TimeoutError:
+            if finish is None:
+                raise
+            batch = [DONE]
+        if batch is None:
+            break
+        chunks, end, failure = _decoded(decoder, batch)
+        for chunk in chunks:
+            if isinstance(chunk, protocol.FinishChunk):
+                finish = chunk.reason
+            before = text.flush() if isinstance(chunk, protocol.ToolCallChunk | protocol.FinishChunk) else ()
+            passed = text.feed(chunk.text) if isinstance(chunk, protocol.TextChunk) else (chunk,)
+            for each in (*before, *passed):
+                if not isinstance(each, protocol.FinishChunk):
+                    is_empty = False
+                    yield each
+        if failure is not None:
+            raise failure
+    for chunk in text.flush():
+        is_empty = False
+        yield chunk
+    is_whole = finish is not None and not decoder.last_events
+    if end is not None:
+        is_whole = end is not DONE or finish is not None or decoder.done_finishes
+    if not is_whole and not (is_empty and decoder.may_be_empty):
+        raise ProviderError(NO_MARKER, retryable=True)
+    yield protocol.FinishChunk(finish or "stop")
 
-    last_events: ClassVar[frozenset[str]] = frozenset()
-    done_finishes: ClassVar[bool] = False
-    may_be_empty: ClassVar[bool] = True
 
-    @abstractmethod
-    def decode(self, event: dict[str, Any]) -> list[Chunk]:
-        """The chunks of one event, the finish reason included; raises ProviderError for an error event."""
-
-    async def chunks(self, batches: Batches) -> AsyncGenerator[Chunk, None]:
-        """The chunks of the answer, the finish marker last; raises ProviderError if it is missing.
-
-        After a finish reason silence ends the answer too: some servers neither say that it is done nor close.
-        """
-        finish: FinishReason | None = None
-        is_empty, is_whole, is_over, text = True, False, False, JoinedText()
-        while not is_over:
-            try:
-                async with asyncio.timeout(SILENCE if finish else None):
-                    batch = await anext(batches, None)
-            except TimeoutError:
-                if finish is None:
-                    raise
-                batch = [DONE]
-            is_over = batch is None
-            for number, event in enumerate(batch or (), 1):
-                is_over = event is DONE or event.get("type") in self.last_events
-                for chunk in text.take(self.decode, event, is_over or number == len(batch or ())):
-                    if isinstance(chunk, FinishChunk):
-                        finish = chunk.reason
-                    else:
-                        is_empty = False
-                        yield chunk
-                if event is DONE:
-                    is_whole = finish is not None or self.done_finishes
-                else:
-                    is_whole = is_over or (finish is not None and not self.last_events)
-                if is_over:
-                    break
-        for chunk in text.end():
-            is_empty = False
-            yield chunk
-        if not is_whole and not (is_empty and self.may_be_empty):
-            raise ProviderError(NO_MARKER, retryable=True)
-        yield FinishChunk(finish or "stop")
+def _decoded(
+    decoder: protocol.Decoder, batch: list[dict[str, Any]]
+) -> tuple[list[protocol.Chunk], dict[str, Any] | None, ProviderError | None]:
+    """The chunks of a batch, the event in it that ends the answer, and the error of a bad event after the chunks."""
+    chunks: list[protocol.Chunk] = []
+    for event in batch:
+        if event is DONE:
+            return chunks, event, None
+        try:
+            found = decoder.decode(event)
+        except protocol.ErrorEvent as error:
+            return chunks, None, stream_failure(error.args[0])
+        except ProviderError as error:
+            return chunks, None, error
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return chunks, None, ProviderError("the answer is garbled: an event has an unknown shape")
+        for chunk in found:
+            if isinstance(chunk, protocol.TextChunk) and chunks and isinstance(chunks[-1], protocol.TextChunk):
+                chunks[-1] = protocol.TextChunk(chunks[-1].text + chunk.text)
+            else:
+                chunks.append(chunk)
+        if event.get("type") in decoder.last_events:
+            return chunks, event, None
+    return chunks, None, None
 
 
 class NoEventStream(Exception):
-    """The answer is not an event stream: its first non-empty line, and what followed it so far."""
-
-    def __init__(self, first: bytes, rest: bytes) -> None:
-        self.first = first
-        self.rest = rest
+    """The answer is not an event stream; its argument holds the bytes so far, from the first line that is not empty."""
 
 
 class DataFields:
@@ -209,11 +168,10 @@ class DataFields:
     def _begin(self, *, ended: bool) -> None:
         """Look at the first line that is not empty, once it is there."""
         start = bytes(self._buffer).removeprefix(_BOM).lstrip(b"\n")
-        line, end, rest = start.partition(b"\n")
-        if line and (end or ended):
+        if start and (ended or b"\n" in start):
             self._begun, self._buffer = True, bytearray(start)
-            if not line.startswith(_FIELDS):
-                raise NoEventStream(line, rest)
+            if not start.startswith(_FIELDS):
+                raise NoEventStream(start)
 
 
 def _data_of(event: bytearray) -> bytes | None:
@@ -225,7 +183,7 @@ def _event(data: bytes) -> dict[str, Any]:
     if data == b"[DONE]":
         return DONE
     try:
-        event = _parsed(data)
+        event = _from_json(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise ProviderError(f"the answer is garbled: {_shown(data)} is not a JSON event", retryable=True) from None
     if not isinstance(event, dict):
@@ -233,22 +191,10 @@ def _event(data: bytes) -> dict[str, Any]:
     return event
 
 
-def _parsed(data: bytes) -> Any:
-    """The JSON value; invalid UTF-8 is replaced, as in any event stream."""
-    with suppress(ValueError):
-        return _from_json(data.decode())
-    try:
-        return json.loads(data)
-    except UnicodeDecodeError:
-        return json.loads(data.decode("utf-8", "replace"))
-
-
-async def _whole(first: bytes, rest: bytes, pieces: AsyncIterator[bytes]) -> list[dict[str, Any]]:
-    """The events of an answer that came without a stream. Raises ProviderError, with the server's message if it has
-    one.
-    """
-    body = bytearray(first + b"\n" + rest)
-    if first.startswith((b"{", b"[")):
+async def _whole(start: bytes, pieces: AsyncIterator[bytes]) -> list[dict[str, Any]]:
+    """The events of an answer without a stream. Raises ProviderError, with the server's message if it has one."""
+    body = bytearray(start)
+    if start.startswith((b"{", b"[")):
         with suppress(ProviderError):  # one that is cut is judged by what came
             async for piece in pieces:
                 body += piece
@@ -263,42 +209,12 @@ async def _whole(first: bytes, rest: bytes, pieces: AsyncIterator[bytes]) -> lis
         raise stream_failure(found["error"])
     if isinstance(found, dict) and (events := events_of(found)) is not None:
         return events
-    raise ProviderError(f"the answer is no event stream, it begins with {_shown(first)}; check --api-base")
+    shown = _shown(start.partition(b"\n")[0])
+    raise ProviderError(f"the answer is no event stream, it begins with {shown}; check --api-base")
 
 
 def _shown(data: bytes) -> str:
     return repr(data[:80].decode("utf-8", "replace"))
-
-
-def decoded(decode: Callable[[dict[str, Any]], list[Chunk]], event: dict[str, Any]) -> list[Chunk]:
-    """The chunks of an event; raises ProviderError if its parts have unexpected types."""
-    try:
-        return decode(event)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        raise ProviderError("the answer is garbled: an event has an unknown shape") from None
-
-
-def as_text(value: object) -> str:
-    """A text; null is empty, a list is joined from its text parts. Raises TypeError for anything else."""
-    if value is None:
-        return ""
-    if isinstance(value, list):
-        return "".join(as_text(part.get("text")) for part in value if part.get("type") == "text")
-    if not isinstance(value, str):
-        raise TypeError(f"a text was expected, not {type(value).__name__}")
-    return value
-
-
-def as_count(value: object, most: int = MOST_TOKENS) -> int:
-    """A number of tokens; anything else counts as 0: usage is never worth losing an answer for."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        return 0
-    return int(value)
-
-
-def as_counts(value: object) -> dict[str, Any]:
-    """An object of counts; anything else counts as empty."""
-    return value if isinstance(value, dict) else {}
 
 
 def events_of(answer: dict[str, Any]) -> list[dict[str, Any]] | None:

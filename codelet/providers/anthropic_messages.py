@@ -10,18 +10,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codelet import prompt
-from codelet.messages import Message, answer_parts
+from codelet.messages import Message, answer_parts, images_of
+from codelet.providers import protocol
 from codelet.providers.catalog import holds
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import NativeProvider, compact_json
-from codelet.providers.protocol import ProviderOptions, Request
-
-if TYPE_CHECKING:
-    from codelet.providers.answer import Decoder
+from codelet.providers.protocol import as_count, as_text
+from codelet.usage import Usage
 
 _VERSION = "2023-06-01"
 _OWN_PLACE = "api.anthropic.com"
@@ -39,9 +38,10 @@ class AnthropicProvider(NativeProvider):
     answer_form = "output_config"
     api = "messages"
 
-    def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
+    def __init__(self, model: str, endpoint: Endpoint, options: protocol.ProviderOptions) -> None:
         own = endpoint.vendor.prefix == "anthropic" and endpoint.base.partition("://")[2] == _OWN_PLACE
         super().__init__(model, endpoint, options, origin="anthropic" if own else f"anthropic:{endpoint.base}")
+        self.decoder = MessageDecoder
         self._last_mark = -1
         self._shared_end = ""
         self._offered: Sequence[dict[str, Any]] = ()
@@ -52,15 +52,12 @@ class AnthropicProvider(NativeProvider):
         self._hides_if_asked = own and holds("hides_if_asked", model)
         self._max_output = _DEFAULT_MAX_OUTPUT
         if options.effort is not None:
-            from codelet.providers.effort import AskedEffort, messages_words  # only with an effort
-
-            self.asked = AskedEffort(options.effort, model, "adaptive", messages_words(model))
+            self._ask_effort("adaptive")
             most = model_facts(model).max_output
             if most is not None and options.effort != "none":
                 self._max_output = min(most, _THINKING_MAX_OUTPUT)
 
-    def body(self, request: Request) -> bytes:
-        """The request's body: the constant part first, then the messages, then the options."""
+    def body(self, request: protocol.Request) -> bytes:
         model = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
         head = b""
         offered = request.tools
@@ -91,7 +88,6 @@ class AnthropicProvider(NativeProvider):
         self._shared_end = end
 
     def _mark(self, fragments: list[bytes], stable: int) -> None:
-        """Set the cache marks in this request's copy of the fragments."""
         here = stable - 1
         while here > 0 and not fragments[here]:
             here -= 1
@@ -113,11 +109,10 @@ class AnthropicProvider(NativeProvider):
 
     def _blocks(self, message: Message) -> list[dict[str, Any]]:
         blocks: list[dict[str, Any]] = []
-        if "images" in message:
-            from codelet.providers.content.picture_forms import anthropic_blocks
-
-            message = self._without_refused(message)
-            blocks += anthropic_blocks(message)
+        message = self._without_refused(message)
+        for each in images_of(message):
+            source = {"type": "base64", "media_type": each["media_type"], "data": each["data"]}
+            blocks.append({"type": "image", "source": source})
         text = message["content"] or ""
         if message["role"] == "tool":
             call_id = _call_id(message.get("tool_call_id", ""))
@@ -150,11 +145,6 @@ class AnthropicProvider(NativeProvider):
         key = {} if endpoint.key is None else super()._headers() if is_token else {"x-api-key": endpoint.key}
         return {"anthropic-version": _VERSION, **key}
 
-    def _decoder(self) -> Decoder:
-        from codelet.providers.anthropic_messages_decode import MessageDecoder
-
-        return MessageDecoder()
-
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:
     return {
@@ -176,3 +166,98 @@ def _input(arguments: str) -> dict[str, Any]:
 def _call_id(call_id: str) -> str:
     """Other vendors' ids may contain characters that this API refuses."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)
+
+
+_FINISH: dict[str, protocol.FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "paused",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refused",
+}
+
+
+class MessageDecoder(protocol.Decoder):
+    """The decoder for Messages; holds the open thinking block and the usage so far."""
+
+    last_events = frozenset({"message_stop"})
+
+    def __init__(self) -> None:
+        self._thinking: dict[str, Any] | None = None
+        self._thoughts: list[str] = []
+        self._input: dict[str, int] = {}
+
+    def decode(self, event: dict[str, Any]) -> list[protocol.Chunk]:
+        match event.get("type"):
+            case "message_start":
+                message = event.get("message") or {}
+                return [self._usage(message.get("usage")), *_dropped(message)]
+            case "content_block_start":
+                return self._block_start(event.get("index", 0), event.get("content_block") or {})
+            case "content_block_delta":
+                return self._delta(event.get("index", 0), event.get("delta") or {})
+            case "content_block_stop" if self._thinking is not None:
+                block, self._thinking = self._thinking, None
+                if self._thoughts:
+                    block["thinking"] = block.get("thinking", "") + "".join(self._thoughts)
+                    self._thoughts = []
+                return [protocol.ReasoningChunk(block=block)]
+            case "message_delta":
+                reason = (event.get("delta") or {}).get("stop_reason")
+                finish = [protocol.FinishChunk(_FINISH.get(reason, "stop"))] if reason else []
+                return [self._usage(event.get("usage")), *_dropped(event), *finish]
+            case "error":
+                raise protocol.ErrorEvent(event.get("error") or {})
+        return []
+
+    def _block_start(self, index: int, block: dict[str, Any]) -> list[protocol.Chunk]:
+        match block.get("type"):
+            case "tool_use":
+                call = protocol.ToolCallChunk(index=index, id=as_text(block.get("id")), name=as_text(block.get("name")))
+                return [protocol.BlockChunk("tool_use"), call]
+            case "thinking" | "redacted_thinking":
+                self._thinking, self._thoughts = dict(block), []
+                return [protocol.BlockChunk("silent")]
+            case "text":
+                return [
+                    protocol.BlockChunk("text"),
+                    *([protocol.TextChunk(as_text(block["text"]))] if block.get("text") else ()),
+                ]
+        return []
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> list[protocol.Chunk]:
+        match delta.get("type"):
+            case "text_delta":
+                return [protocol.TextChunk(as_text(delta.get("text")))]
+            case "input_json_delta":
+                return [protocol.ToolCallChunk(index=index, arguments=as_text(delta.get("partial_json")))]
+            case "thinking_delta" if self._thinking is not None:
+                piece = as_text(delta.get("thinking"))
+                self._thoughts.append(piece)
+                return [protocol.ReasoningChunk(text=piece)]
+            case "signature_delta" if self._thinking is not None:
+                self._thinking["signature"] = self._thinking.get("signature", "") + as_text(delta.get("signature"))
+        return []
+
+    def _usage(self, reported: object) -> protocol.UsageChunk:
+        """Later reports replace the fields they name; input is the sum of its three parts."""
+        if isinstance(reported, dict):
+            self._input.update({name: as_count(value) for name, value in reported.items() if value is not None})
+            cached = reported.get("cache_creation")
+            if isinstance(cached, dict):
+                self._input["hour"] = as_count(cached.get("ephemeral_1h_input_tokens"))
+        get = self._input.get
+        read, write = get("cache_read_input_tokens", 0), get("cache_creation_input_tokens", 0)
+        total = get("input_tokens", 0) + read + write
+        usage = Usage(total_input=total, cache_read=read, cache_write=write, output=get("output_tokens", 0))
+        return protocol.UsageChunk(usage.replace(cache_write_hour=min(get("hour", 0), write)))
+
+
+def _dropped(reported: dict[str, Any]) -> list[protocol.Chunk]:
+    """The number of thinking blocks that the API left out, from `input_transformations`."""
+    entries = reported.get("input_transformations")
+    found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    count = sum(entry.get("type") == "thinking_dropped" for entry in found)
+    return [protocol.DroppedChunk(count)] if count else []

@@ -127,16 +127,21 @@ async def exchange(
 ) -> tuple[int, bytes] | None:
     """Status and body of an answer to a GET, or to a POST of a `question`; None without an answer.
 
-    A large body is cut. After `timeout` seconds the bytes so far count: some servers neither give a length nor close.
-    `direct` bypasses any proxy.
+    A large body is cut. The whole exchange takes `timeout` seconds: then the bytes of the body so far count, as some
+    servers neither give a length nor close. `direct` bypasses any proxy.
     """
+    until = asyncio.get_running_loop().time() + timeout
     limits = Deadlines(connect=timeout, first_token=timeout, between_chunks=timeout)
     data = b"" if question is None else json.dumps(question).encode()
     sent = {"accept": "application/json", "connection": "close", **headers}
     with suppress(CodeletError, TimeoutError):
         client = HttpClient(base, limits, method="POST" if data else "GET", direct=direct)
-        async with client.post(path, sent, data) as response:
-            return response.status, await response.read(_LARGEST_ANSWER)
+        try:
+            async with asyncio.timeout_at(until) as head_limit, client.post(path, sent, data) as response:
+                head_limit.reschedule(None)
+                return response.status, await response.read(_LARGEST_ANSWER, until)
+        finally:
+            await client.close()
     return None
 
 

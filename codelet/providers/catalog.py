@@ -93,7 +93,10 @@ def vendor_from(prefix: str, fields: Mapping[str, Any], quirks: Mapping[str, Any
 
 
 @cache
-def _known(prefix: str) -> Vendor | None:
+def known_vendor(prefix: str) -> Vendor | None:
+    """The known vendor whose models' names begin with this prefix, or another spelling of it."""
+    if (real := table("also").get(prefix)) is not None:
+        return known_vendor(real)
     fields = table(prefix)
     return vendor_from(prefix, fields, table(f"{prefix}.quirks")) if "base" in fields else None
 
@@ -101,12 +104,7 @@ def _known(prefix: str) -> Vendor | None:
 @cache
 def vendors() -> tuple[Vendor, ...]:
     """All known vendors, in the order in which a model is chosen."""
-    return tuple(vendor for name in table_names() if (vendor := _known(name)) is not None)
-
-
-def is_vendor(prefix: str) -> bool:
-    """Return whether model names with this prefix are a vendor's."""
-    return _known(table("also").get(prefix, prefix)) is not None
+    return tuple(vendor for name in table_names() if (vendor := known_vendor(name)) is not None)
 
 
 def vendor_of(model: str, own: Sequence[Vendor] = ()) -> Vendor | None:
@@ -114,9 +112,9 @@ def vendor_of(model: str, own: Sequence[Vendor] = ()) -> Vendor | None:
     prefix, slash, _ = model.partition("/")
     if slash:
         added = next((vendor for vendor in own if vendor.prefix == prefix), None)
-        return added or _known(table("also").get(prefix, prefix))
+        return added or known_vendor(prefix)
     lowered = model.lower()
-    return next((_known(name) for start, name in table("bare").items() if re.match(start, lowered)), None)
+    return next((known_vendor(name) for start, name in table("bare").items() if re.match(start, lowered)), None)
 
 
 def holds(fact: str, model: str) -> bool:

@@ -12,16 +12,11 @@ import re
 import ssl
 import time
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from codelet.errors import ProviderError, UsageError
 from codelet.system.text.secret_shapes import without_login
-
-if TYPE_CHECKING:
-    import h11
 
 READ_SIZE = 65_536
 """Bytes that are read or copied in one go."""
@@ -46,7 +41,7 @@ class ClosedEarly(Exception):
 
 
 class Connection:
-    """An open connection and its protocol state. `used`: it has carried a request.
+    """An open connection. `used`: it has carried a request.
 
     `target_prefix` and `extra_headers` are what a plain HTTP proxy expects in each request; `proxy` is its address
     without a password: it may answer instead of the server.
@@ -56,19 +51,12 @@ class Connection:
         self.reader = reader
         self.writer = writer
         self.used = False
-        self._quick_reads = 0
+        self.opened = time.monotonic()
         self.target_prefix = ""
         self.proxy = ""
         self.outer: asyncio.StreamWriter | None = None
         self.extra_headers: dict[str, str] = {}
-        self._opened = time.monotonic()
-
-    @cached_property
-    def state(self) -> h11.Connection:
-        """The protocol state. h11 is imported with it, after the first request has left."""
-        import h11
-
-        return h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20)
+        self._quick_reads = 0
 
     async def read(self) -> bytes:
         """The received bytes, b"" at the end.
@@ -89,37 +77,25 @@ class Connection:
         self._quick_reads = min(self._quick_reads + 1, 2 * _MANY_READS) if quick else self._quick_reads // 2
         return data
 
-    def sent(self, request: Mapping[str, Any], body: bytes) -> None:
-        """Update the protocol state for a written request: method, target and headers, then the body."""
-        import h11
-
-        self._quick_reads = 0
-        self.state.send(h11.Request(**request))
-        self.state.send_with_data_passthrough(h11.Data(data=body))
-        self.state.send(h11.EndOfMessage())
-
-    def age(self) -> float:
-        """Seconds since it was opened."""
-        return time.monotonic() - self._opened
+    def write(self, head: bytes, body: bytes) -> None:
+        self.used, self._quick_reads = True, 0
+        if len(body) <= READ_SIZE:
+            self.writer.write(head + body)
+        else:  # avoids another copy of a long list
+            self.writer.write(head)
+            self.writer.write(body)
 
     def close(self) -> None:
         """Close immediately: the server must see a cancel."""
         self.writer.transport.abort()
 
 
-def request_head(request: Mapping[str, Any]) -> bytes:
-    """The head of a request. Written as h11 would, which is imported later; unusual values are left to h11.
-
-    Raises h11.LocalProtocolError for a target or header that cannot be sent.
-    """
-    first = f"{request['method']} {request['target']} HTTP/1.1"
-    lines = [first, *(f"{name}: {value}" for name, value in request["headers"])]
-    usual = (line.isascii() and line.isprintable() and line == line.strip() for line in lines)
-    if all(usual) and " " not in request["target"]:
-        return "\r\n".join([*lines, "", ""]).encode("ascii")
-    import h11
-
-    return h11.Connection(h11.CLIENT).send(h11.Request(**request)) or b""
+def request_head(method: str, target: str, headers: Mapping[str, str]) -> bytes:
+    """The head of a request. Raises ProviderError for a target or header that cannot be sent."""
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}".strip() for name, value in headers.items())]
+    if " " in target or not all(line.isascii() and line.isprintable() for line in lines):
+        raise ProviderError("the address or a header of the request has characters that HTTP does not allow")
+    return "\r\n".join([*lines, "", ""]).encode("ascii")
 
 
 def checked_url(base: str) -> SplitResult:
@@ -189,7 +165,13 @@ def proxy_for(url: SplitResult) -> SplitResult | None:
 
 async def open_through(proxy: SplitResult, url: SplitResult) -> Connection:
     """A connection through a proxy: a tunnel for https, requests with full addresses for http."""
-    login = _proxy_login(proxy)
+    login = {}
+    if proxy.username:
+        from base64 import b64encode
+        from urllib.parse import unquote
+
+        pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+        login = {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
     target = _authority(url)
     if url.scheme == "http":
         connection = await open_direct(proxy)
@@ -225,16 +207,6 @@ async def open_through(proxy: SplitResult, url: SplitResult) -> Connection:
     return connection
 
 
-def _proxy_login(proxy: SplitResult) -> dict[str, str]:
-    if not proxy.username:
-        return {}
-    from base64 import b64encode
-    from urllib.parse import unquote
-
-    login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    return {"Proxy-Authorization": f"Basic {b64encode(login.encode()).decode()}"}
-
-
 def context_of_folder() -> ssl.SSLContext | None:
     """A context that trusts the system's folder of certificates; None if `tls_context` is needed.
 
@@ -251,28 +223,23 @@ def context_of_folder() -> ssl.SSLContext | None:
 
 
 def tls_context() -> ssl.SSLContext:
-    """A verifying context: the user's file, else the system's store, else certifi's.
+    """A verifying context: the user's file or folder, else the system's store, else certifi's.
 
     Raises UsageError if the user's file cannot be read or holds no certificates.
     """
-    for name in _NAMED:
-        if named := os.environ.get(name):
-            return _context_of(name, named)
+    name = next((name for name in _NAMED if os.environ.get(name)), None)
+    if name is not None:
+        place = Path(os.environ[name])
+        try:
+            folder = place.is_dir()
+            return ssl.create_default_context(capath=place if folder else None, cafile=None if folder else place)
+        except ssl.SSLError:
+            raise UsageError(f"{name}: {place} holds no certificates in PEM form") from None
+        except OSError as error:
+            raise UsageError(f"{name}: {place}: {error.strerror}") from None
     paths = ssl.get_default_verify_paths()
     if paths.cafile or (paths.capath and any(Path(paths.capath).iterdir())):
         return ssl.create_default_context()
     import certifi
 
     return ssl.create_default_context(cafile=certifi.where())
-
-
-def _context_of(name: str, path: str) -> ssl.SSLContext:
-    """A context that trusts only the file or folder in the variable `name`."""
-    try:
-        if Path(path).is_dir():
-            return ssl.create_default_context(capath=path)
-        return ssl.create_default_context(cafile=path)
-    except ssl.SSLError:
-        raise UsageError(f"{name}: {path} holds no certificates in PEM form") from None
-    except OSError as error:
-        raise UsageError(f"{name}: {path}: {error.strerror}") from None

@@ -50,34 +50,33 @@ def vendors_from(table: object) -> tuple[Vendor, ...]:
     """The vendors in the table `vendors` of a settings file; raises ValueError that begins with the place."""
     if not isinstance(table, dict):
         raise ValueError("vendors must be a table")
-    return tuple(_vendor(prefix, fields) for prefix, fields in table.items())
-
-
-def _vendor(prefix: str, value: object) -> Vendor:
-    place = f"vendors.{prefix}"
-    if not re.fullmatch(r"[a-z][a-z0-9_-]{0,40}", prefix):
-        raise ValueError(f"{place}: the name is made of small letters, digits, '-' and '_'")
-    if (known := vendor_of(f"{prefix}/")) is not None:
-        raise ValueError(f"{place}: this name belongs to {known.name}; choose another one")
-    given: _Table = _checked(value, _Table, place)
-    if http_address(given.base) is None:
-        raise ValueError(f"{place}.base must be an http or https address, not {given.base!r}")
-    local = on_this_machine(given.base)
-    # The variable's name must look like a secret's, else commands and exports would get its value.
-    named = re.fullmatch(r"[A-Z][A-Z0-9_]{0,99}", given.key) and is_secret(given.key, "")
-    if not named and (given.key or not local):
-        example = prefix.upper().replace("-", "_")
-        raise ValueError(f"{place}.key must name the variable that holds the key, such as {example}_API_KEY")
-    fields = {
-        "name": given.name or prefix,
-        "base": given.base.rstrip("/"),
-        "key_names": (given.key,) if given.key else (),
-        "wire": given.wire,
-        "local": local,
-    }
-    if given.model:
-        fields["model"] = given.model.removeprefix(f"{prefix}/")
-    return vendor_from(prefix, fields, checked_quirks(given.quirks, f"{place}.quirks"))
+    found = []
+    for prefix, value in table.items():
+        place = f"vendors.{prefix}"
+        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,40}", prefix):
+            raise ValueError(f"{place}: the name is made of small letters, digits, '-' and '_'")
+        if (known := vendor_of(f"{prefix}/")) is not None:
+            raise ValueError(f"{place}: this name belongs to {known.name}; choose another one")
+        given: _Table = _checked(value, _Table, place)
+        if http_address(given.base) is None:
+            raise ValueError(f"{place}.base must be an http or https address, not {given.base!r}")
+        local = on_this_machine(given.base)
+        # The variable's name must look like a secret's, else commands and exports would get its value.
+        named = re.fullmatch(r"[A-Z][A-Z0-9_]{0,99}", given.key) and is_secret(given.key, "")
+        if not named and (given.key or not local):
+            example = prefix.upper().replace("-", "_")
+            raise ValueError(f"{place}.key must name the variable that holds the key, such as {example}_API_KEY")
+        fields: dict[str, Any] = {
+            "name": given.name or prefix,
+            "base": given.base.rstrip("/"),
+            "wire": given.wire,
+            "local": local,
+        }
+        fields["key_names"] = [given.key] if given.key else []
+        if given.model:
+            fields["model"] = given.model.removeprefix(f"{prefix}/")
+        found.append(vendor_from(prefix, fields, checked_quirks(given.quirks, f"{place}.quirks")))
+    return tuple(found)
 
 
 def checked_quirks(value: object, place: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from codelet.providers.catalog import real_name, table, vendor_of
+from codelet.providers.catalog import Vendor, real_name, table, vendor_of
 from codelet.providers.facts import ModelFacts, model_facts
 from codelet.providers.protocol import Effort
 from codelet.providers.quirks import EffortField
@@ -43,7 +43,6 @@ class AskedEffort:
         self._compare()
 
     def fields(self) -> dict[str, Any]:
-        """The request's fields."""
         word = self._word
         if word is None:
             return {}
@@ -98,34 +97,18 @@ def nearest_word(level: Effort, words: tuple[str, ...]) -> str | None:
     return min(thinking, key=lambda word: (abs(_ORDER.index(word) - place), -_ORDER.index(word)))
 
 
-def chat_words(model: str, vendor: str, facts: ModelFacts | None = None) -> tuple[str, ...] | None:
-    """The words of a model at this vendor over OpenAI's protocols; None if unknown."""
+def taken_words(model: str, facts: ModelFacts | None = None, vendor: Vendor | None = None) -> tuple[str, ...] | None:
+    """The words of a model, at any vendor or at this one; None if unknown."""
+    vendor, facts = vendor or vendor_of(model), facts or model_facts(model)
+    # Claude takes "none", unless it always thinks.
+    switch = ("none",) if facts.adaptive_thinking and not facts.always_thinks else ()
+    listed = (*switch, *facts.efforts) if facts.known or facts.like else None
+    if vendor is not None and vendor.wire == "anthropic":
+        if listed is not None and not facts.adaptive_thinking:
+            return ()
+        return listed or ("none", "low", "medium", "high", "max")
     name = real_name(model).partition("/")[2] or model
-    for pattern, words in table(f"{vendor}.efforts").items():
+    for pattern, words in table(f"{vendor.prefix if vendor else ''}.efforts").items():
         if re.search(pattern, name.lower()):
             return None if words == "unknown" else tuple(words)
-    return _words_of(facts or model_facts(model))
-
-
-def taken_words(model: str, facts: ModelFacts | None = None) -> tuple[str, ...] | None:
-    """The words of a model at any vendor; None if unknown."""
-    vendor = vendor_of(model)
-    if vendor is not None and vendor.wire == "anthropic":
-        return messages_words(model, facts)
-    return chat_words(model, vendor.prefix if vendor else "", facts)
-
-
-def messages_words(model: str, facts: ModelFacts | None = None) -> tuple[str, ...]:
-    """The words of one of Anthropic's models."""
-    facts = facts or model_facts(model)
-    if (facts.known or facts.like) and not facts.adaptive_thinking:
-        return ()
-    return _words_of(facts) or ("none", "low", "medium", "high", "max")
-
-
-def _words_of(facts: ModelFacts) -> tuple[str, ...] | None:
-    """The words of a model in the map; Claude takes "none", unless it always thinks."""
-    if not facts.known and not facts.like:
-        return None
-    switch = ("none",) if facts.adaptive_thinking and not facts.always_thinks else ()
-    return (*switch, *facts.efforts)
+    return listed

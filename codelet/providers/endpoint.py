@@ -13,7 +13,7 @@ from codelet.providers.catalog import (
     Vendor,
     asked_wire,
     holds,
-    is_vendor,
+    known_vendor,
     real_name,
     table,
     vendor_of,
@@ -62,7 +62,7 @@ class Endpoint(Record, kw_only=True):
     def model_name(self, model: str) -> str:
         """The server's name for the model: without the vendor's prefix."""
         prefix, _, rest = real_name(model).partition("/")
-        if not rest or not (prefix == self.vendor.prefix or is_vendor(prefix)):
+        if not rest or not (prefix == self.vendor.prefix or known_vendor(prefix)):
             return model
         return rest if "/" in rest else self.vendor.plain_name.format(rest)
 
@@ -123,17 +123,23 @@ def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Q
     A model's quirks follow its name, at any address; a vendor's follow the prefix. litellm's map knows which of
     OpenAI's models reason unless the request says otherwise.
     """
-    vendor, facts = vendor_of(model, own) or CUSTOM, model_facts(model)
-    name = real_name(model)
-    quirks = vendor.quirks
+    known, facts, name = vendor_of(model, own), model_facts(model), real_name(model)
+    vendor = known or CUSTOM
+    quirks, here = vendor.quirks, on_this_machine(api_base or vendor.base)
     service = not (vendor.local and vendor.prefix)  # a local template accepts any
     chats = vendor.silent_tools and asked_wire(model) != "responses"
-    own_server = on_this_machine(api_base or "") and not facts.known
-    marked = vendor.marked and re.match(vendor.marked, name.lower().partition("/")[2]) is not None
-    marked = quirks.cache_marks or bool(marked)
+    marked = quirks.cache_marks or bool(vendor.marked and re.match(vendor.marked, name.lower().partition("/")[2]))
+    alternating = quirks.alternating
+    if known is None and not api_base:
+        alternating = bool(table(f"{model.partition('/')[0]}.quirks").get("alternating"))
+    elif not alternating and not marked and vendor.wire == "openai":
+        # Local and unknown servers apply the model's own chat template, which may be strict.
+        host = _host_of(api_base or vendor.base)
+        hosted = (urlsplit(each.base).hostname for each in (*vendors(), *own) if not each.local)
+        alternating = here or (bool(host) and host not in hosted)
     return quirks.replace(
-        alternating=_alternates(model, api_base, own) and (quirks.alternating or not marked),
-        max_output_option="max_tokens" if own_server else quirks.max_output_option,  # known to every server
+        alternating=alternating,
+        max_output_option="max_tokens" if api_base and here and not facts.known else quirks.max_output_option,
         effort="none" if chats and facts.tools_without_reasoning else quirks.effort,
         reasoning=quirks.reasoning or (service and not quirks.strict and holds("thinks", name.rpartition("/")[2])),
         signatures=quirks.signatures or (vendor.signs and holds("signed", name)),
@@ -142,23 +148,6 @@ def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Q
         images=quirks.images and facts.images is not False,
         prefix_bound=quirks.prefix_bound or facts.prefix_bound,
     )
-
-
-def _alternates(model: str, api_base: str | None, own: Sequence[Vendor]) -> bool:
-    """Return whether user and assistant have to take turns, on any wire.
-
-    Local and unknown servers apply the model's own chat template, which may be strict.
-    """
-    vendor = vendor_of(model, own) or (CUSTOM if api_base else None)
-    if vendor is None:
-        return bool(table(f"{model.partition('/')[0]}.quirks").get("alternating"))
-    if vendor.quirks.alternating or vendor.wire != "openai":
-        return vendor.quirks.alternating
-    if on_this_machine(api_base or vendor.base):
-        return True
-    host = _host_of(api_base or vendor.base)
-    hosted = (each for each in (*vendors(), *own) if not each.local)
-    return bool(host) and all(urlsplit(each.base).hostname != host for each in hosted)
 
 
 def key_variable(vendor: Vendor | None, api_key: str | None, environment: Mapping[str, str] = os.environ) -> str | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from codelet.providers.catalog import holds, is_vendor, real_name, table, vendor_of, vendors
+from codelet.providers.catalog import holds, known_vendor, real_name, table, vendor_of, vendors
 from codelet.record import Record
 from codelet.usage import ChargedUsage, Usage
 
@@ -150,20 +150,15 @@ def model_facts(model: str) -> ModelFacts:
     A model of the same name at another vendor gives sizes, but no prices.
     """
     model = real_name(model)
-    return _facts_by_name(model).replace(prefix_bound=holds("bound", model))
-
-
-def _facts_by_name(model: str) -> ModelFacts:
-    vendor = model.partition("/")[0]
-    names = dict.fromkeys((model, model.partition("/")[2], model.rpartition("/")[2]))
-    if _map().find(json.dumps(model.rpartition("/")[2])[1:].encode() + b": {") < 0:  # one search, for each start
-        return _family_facts(model)
-    for name in names:
-        if (entry := _entry(name)) is not None:
-            facts = entry_facts(entry)
-            own = name == model or entry.get("litellm_provider") == vendor
-            return facts if own else facts.replace(tiers=())
-    return _family_facts(model)
+    vendor, _, rest = model.partition("/")
+    facts, last = None, model.rpartition("/")[2]
+    if _map().find(json.dumps(last)[1:].encode() + b": {") >= 0:  # one search, for each start
+        for name in dict.fromkeys((model, rest, last)):
+            if facts is None and (entry := _entry(name)) is not None:
+                facts = entry_facts(entry)
+                if name != model and entry.get("litellm_provider") != vendor:
+                    facts = facts.replace(tiers=())
+    return (facts or _family_facts(model)).replace(prefix_bound=holds("bound", model))
 
 
 def is_listed(text: str) -> bool:
@@ -255,13 +250,20 @@ def _folder() -> Path | None:
 
 
 def entry_facts(entry: dict[str, Any]) -> ModelFacts:
-    """The facts in an entry of the map."""
+    """The facts in an entry of the map.
+
+    Some makers' own models take images only if it says so. Some of OpenAI's reason unless they are told not to.
+    """
+    own, images = table(str(entry.get("litellm_provider"))), entry.get("supports_vision")
+    silent = (
+        bool(own.get("silent_tools") and entry.get("supports_none_reasoning_effort")) and entry.get("mode") == "chat"
+    )
     return ModelFacts(
         window=_positive_int(entry.get("max_input_tokens") or entry.get("max_tokens")) or DEFAULT_WINDOW,
         max_output=_positive_int(entry.get("max_output_tokens")),
         tiers=(tiers := _tiers(entry)),
         off_peak=_off_peak(entry.get("off_peak_pricing"), tiers[0][1]) if tiers else None,
-        tools_without_reasoning=_reasons_unless_told(entry),
+        tools_without_reasoning=bool(silent) and entry.get("default_reasoning_effort") != "none",
         reasons=bool(entry.get("supports_reasoning")),
         cache_marks=bool(entry.get("supports_prompt_cache_breakpoint")),
         efforts=_efforts(entry),
@@ -269,15 +271,9 @@ def entry_facts(entry: dict[str, Any]) -> ModelFacts:
         adaptive_thinking=bool(entry.get("supports_adaptive_thinking")),
         always_thinks=bool(entry.get("thinking_always_on")),
         tools=bool(entry.get("supports_function_calling")),
-        images=_images(entry),
+        images=bool(images) if images is not None or own.get("pictures") else None,
         known=True,
     )
-
-
-def _images(entry: dict[str, Any]) -> bool | None:
-    """Return whether it takes images, by the map. Some makers' own models take none unless it says so."""
-    told = entry.get("supports_vision")
-    return bool(told) if told is not None or table(str(entry.get("litellm_provider"))).get("pictures") else None
 
 
 def _tiers(entry: dict[str, Any]) -> tuple[tuple[int, Prices], ...]:
@@ -324,12 +320,6 @@ def _efforts(entry: dict[str, Any]) -> tuple[str, ...]:
     return tuple(word for word in words if entry.get(f"supports_{word}_reasoning_effort", usual.get(word)))
 
 
-def _reasons_unless_told(entry: dict[str, Any]) -> bool:
-    """Return whether it is one of OpenAI's models that reason by default and can be told not to."""
-    own = table(str(entry.get("litellm_provider"))).get("silent_tools") and entry.get("mode") == "chat"
-    return bool(own and entry.get("supports_none_reasoning_effort")) and entry.get("default_reasoning_effort") != "none"
-
-
 def _positive_int(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
@@ -347,7 +337,7 @@ def _family_facts(model: str) -> ModelFacts:
     vendor, _, name = model.rpartition("/")
     bare = vendor_of(name)
     maker = vendor.rpartition("/")[2] or (bare.prefix if bare else "")
-    if not is_vendor(maker):
+    if known_vendor(maker) is None:
         maker = next((each.prefix for each in vendors() if maker in table(each.prefix).get("called", ())), maker)
     newer = table(f'{maker}.newer."{name}"')
     like = newer.get("like", "")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from contextlib import suppress
+from typing import Any, Literal
 
 from codelet.errors import ProviderError
 from codelet.providers.catalog import table
@@ -56,7 +57,7 @@ def http_failure(
     of_proxy = bool(proxy) and not _is_of_server(status, headers, body)
     if of_proxy and status == 407:
         headline = f"the proxy {proxy} wants credentials (407); {PROXY_LOGIN}"
-    elif of_proxy and _has_proxy_headers(headers):
+    elif of_proxy and any(name.startswith("proxy-") for name in headers):
         headline = f"the proxy {proxy} answered with status {status}"
     elif of_proxy:
         headline = f"{place}, through the proxy {proxy}, answered with status {status}; check the proxy variables"
@@ -108,13 +109,9 @@ def _failure(
         retryable=passing and not (overflow or used_up or _says(lowered, "alternation")),
         retry_after=float(found[1]) if found else None,
         overflow=overflow,
-        window=reported_window(body) if overflow else None,
-        prompt_size=reported_prompt_size(body) if overflow else None,
+        window=reported_number("window", body) if overflow else None,
+        prompt_size=reported_number("prompt_size", body) if overflow else None,
     )
-
-
-def _has_proxy_headers(headers: dict[str, str]) -> bool:
-    return any(name.startswith("proxy-") for name in headers)
 
 
 def _is_of_server(status: int, headers: dict[str, str], body: str) -> bool:
@@ -122,7 +119,7 @@ def _is_of_server(status: int, headers: dict[str, str], body: str) -> bool:
 
     A 413 counts as the server's in any form: the prompt has to be shorter.
     """
-    if status in (407, 413) or _has_proxy_headers(headers):
+    if status in (407, 413) or any(name.startswith("proxy-") for name in headers):
         return status == 413
     found = _parsed(body)
     return isinstance(found, dict) and any(found.get(name) for name in ("error", "message", "detail"))
@@ -142,11 +139,7 @@ def stream_failure(error: object) -> ProviderError:
 
     Its type, code or status, as number or name, says whether to retry; without any of them a retry is worth it.
     """
-    text = (
-        error
-        if isinstance(error, str)
-        else valid_unicode(json.dumps({"error": error}, ensure_ascii=False, separators=(",", ":")))
-    )
+    text = error if isinstance(error, str) else valid_unicode(json.dumps({"error": error}, ensure_ascii=False))
     fields = error if isinstance(error, dict) else {}
     names = [str(fields[name]) for name in ("code", "type", "status") if fields.get(name)]
     statuses = [int(name) for name in names if len(name) == 3 and name.isascii() and name.isdigit()]
@@ -191,17 +184,11 @@ def _says(lowered: str, kind: str) -> bool:
     return any(words in lowered for words in table(kind, _WORDS))
 
 
-def reported_window(text: str) -> int | None:
-    """The model's window in tokens, from a server that refuses a prompt as too long; None without a number."""
-    return _number_in(text, "window")
+def reported_number(kind: Literal["window", "prompt_size"], text: str) -> int | None:
+    """A number of tokens in the refusal of a long prompt; None without one.
 
-
-def reported_prompt_size(text: str) -> int | None:
-    """The prompt's size in tokens, as such a server counts it, without the answer's room."""
-    return _number_in(text, "prompt_size")
-
-
-def _number_in(text: str, kind: str) -> int | None:
+    The model's window, or the prompt's size as the server counts it, without the answer's room.
+    """
     plain = re.sub(r"(?<=\d),(?=\d{3})", "", text[:5_000].lower())
     found = (re.search(pattern, plain) for pattern in table(kind, _WORDS))
     numbers = [int(match[1]) for match in found if match is not None and len(match[1]) <= 10]
@@ -232,22 +219,16 @@ def error_detail(body: str) -> str:
 
 
 def retry_after(headers: dict[str, str]) -> float | None:
-    """The seconds in `retry-after-ms` or `retry-after`."""
-    try:
-        if "retry-after-ms" in headers:
-            return max(0.0, float(headers["retry-after-ms"]) / 1000)
-        if "retry-after" in headers:
-            return max(0.0, float(headers["retry-after"]))
-    except ValueError:
-        return _seconds_until(headers.get("retry-after", ""))
-    return None
-
-
-def _seconds_until(date: str) -> float | None:
+    """The seconds in `retry-after-ms` or `retry-after`, which may be a date; None if there are none."""
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        with suppress(ValueError):
+            if name in headers:
+                return max(0.0, float(headers[name]) / unit)
+    if "retry-after" not in headers:
+        return None
     from datetime import UTC, datetime
     from email.utils import parsedate_to_datetime
 
-    try:
-        return max(0.0, (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds())
-    except (TypeError, ValueError):
-        return None
+    with suppress(TypeError, ValueError):
+        return max(0.0, (parsedate_to_datetime(headers["retry-after"]) - datetime.now(UTC)).total_seconds())
+    return None

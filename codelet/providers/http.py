@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult
 
 from codelet import __version__
 from codelet.errors import ProviderError
 from codelet.providers.connection import (
-    READ_SIZE,
     ClosedEarly,
     Connection,
     checked_url,
@@ -30,8 +31,6 @@ from codelet.providers.facts import on_this_machine
 from codelet.providers.protocol import Deadlines
 
 if TYPE_CHECKING:
-    import h11
-
     from codelet.providers.response import Response
 
 _FRESH = 2.0
@@ -69,7 +68,6 @@ class HttpClient:
 
     @property
     def place(self) -> str:
-        """Host and port, for error messages."""
         return f"{self._url.hostname}:{port_of(self._url)}"
 
     def warm(self) -> None:
@@ -82,26 +80,23 @@ class HttpClient:
             self._opening.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     @asynccontextmanager
-    async def post(
-        self, path: str, headers: dict[str, str], body: bytes, meanwhile: Callable[[], object] = lambda: None
-    ) -> AsyncIterator[Response]:
-        """Send one request, call `meanwhile`, and yield the response once its headers are there.
+    async def post(self, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[Response]:
+        """Send one request, and yield the response once its headers are there.
 
         The connection is kept if the response was read to its end, and closed otherwise, as after a cancel.
         """
         self._requests += 1
         try:
-            connection, head, first_until = await self._exchange(path, headers, body, meanwhile)
-            from codelet.providers.response import Response, can_be_kept, finish
-
+            response = await self._exchange(path, headers, body)
+            can_be_kept = False
             try:
-                yield Response(connection, head, self._deadlines, first_until)
-                await finish(connection)
+                yield response
+                can_be_kept = await response.finish()
             finally:
-                if can_be_kept(connection):
-                    self._keep(connection)
+                if can_be_kept:
+                    self._keep(response.connection)
                 else:
-                    connection.close()
+                    response.connection.close()
         finally:
             self._requests -= 1
 
@@ -116,23 +111,25 @@ class HttpClient:
             opening.cancel()
             await asyncio.wait([opening])
 
-    async def _exchange(
-        self, path: str, headers: dict[str, str], body: bytes, meanwhile: Callable[[], object]
-    ) -> tuple[Connection, h11.Response, float]:
-        """The connection, the response's head, and the loop time at which the first token is due."""
+    async def _exchange(self, path: str, headers: dict[str, str], body: bytes) -> Response:
+        """The response to a request; another connection is opened if the server has closed the kept one."""
         while True:
-            await self._warmed()
+            if (opening := self._opening) is not None:
+                await asyncio.wait([opening])
+                if self._opening is opening:  # else another waiting request has the connection from `warm`
+                    self._opening = None
+                    if not opening.cancelled() and opening.exception() is None:
+                        self._keep(opening.result())
             idle, self._idle = self._idle, None
             connection = idle or await self._connect()
-            stale = connection.used or connection.age() > _FRESH
-            connection.used = True
+            stale = connection.used or time.monotonic() - connection.opened > _FRESH
             try:
                 await self._send(connection, path, headers, body)
-                first_until = asyncio.get_running_loop().time() + self._deadlines.first_token
-                from codelet.providers.response import read_head
+                from codelet.providers.response import Response
 
-                meanwhile()
-                return connection, await read_head(connection, first_until, self._deadlines), first_until
+                response = Response(connection, self._deadlines, self._method)
+                await response.read_head()
+                return response
             except ClosedEarly:
                 connection.close()
                 if not stale:
@@ -145,18 +142,6 @@ class HttpClient:
             except BaseException:
                 connection.close()
                 raise
-
-    async def _warmed(self) -> None:
-        """Take the connection from `warm`, if there is one; only one of several requests gets it."""
-        if self._opening is None:
-            return
-        opening = self._opening
-        await asyncio.wait([opening])
-        if self._opening is not opening:
-            return  # another waiting request has it
-        self._opening = None
-        if not opening.cancelled() and opening.exception() is None:
-            self._keep(opening.result())
 
     def _keep(self, connection: Connection) -> None:
         """Keep a connection for the next request; one is enough."""
@@ -177,19 +162,11 @@ class HttpClient:
         query = f"?{self._url.query}" if self._url.query else ""
         whole = self._url.path.rstrip("/") + path if path else self._url.path or "/"
         target = connection.target_prefix + whole + query
-        request = {"method": self._method, "target": target, "headers": [*every.items()]}
-        head = request_head(request)
+        head = request_head(self._method, target, every)
         if self._shows:
-            from codelet.providers.content.shown_requests import show_request
-
             show_request(f"{self._method} {target} to {self.place}", every, body)
         try:
-            if len(body) <= READ_SIZE:
-                connection.writer.write(head + body)
-            else:  # avoids another copy of a long list
-                connection.writer.write(head)
-                connection.writer.write(body)
-            connection.sent(request, body)
+            connection.write(head, body)
             async with asyncio.timeout(self._deadlines.between_chunks):
                 await connection.writer.drain()
         except TimeoutError:
@@ -208,7 +185,6 @@ class HttpClient:
             raise self._unconnected(error, proxy) from None
 
     def _unconnected(self, error: OSError, proxy: SplitResult | None) -> ProviderError:
-        """The error for a failed connection."""
         from codelet.providers.failure import unreachable
 
         if isinstance(error, TimeoutError):
@@ -248,6 +224,25 @@ _SILENT = {
 
 
 def _close_opened(opening: asyncio.Task[Connection]) -> None:
-    """Close a connection that was opened before its cancel."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
+
+
+_KEYS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "proxy-authorization", "cookie"})
+_HIDDEN = "[masked]"
+
+
+def show_request(line: str, headers: Mapping[str, str], body: bytes) -> None:
+    """Print a request to stderr as it is sent, without keys. It is lost if stderr is closed or full."""
+    from codelet.safety.secrets import mask
+    from codelet.system.text import clean
+
+    rows = [line, *(f"{name}: {_HIDDEN if name.lower() in _KEYS else value}" for name, value in headers.items())]
+    rows += ["", body.decode("utf-8", "replace")]
+    text = "\n".join(f"> {clean(mask(row, patterns=True))}" for row in rows)
+    for secret in (value.rpartition(" ")[2] for name, value in headers.items() if name.lower() in _KEYS):
+        text = text.replace(secret, _HIDDEN) if len(secret) > 3 else text
+    with suppress(OSError, ValueError):
+        if sys.stderr is not None:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()

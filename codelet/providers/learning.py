@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from codelet.errors import ProviderError
@@ -41,7 +41,7 @@ def learn(sender: Sender, error: ProviderError, request: Request) -> bool:
         if not _fits(lesson, sender.api, error.status or 0, text):
             continue
         if "change" in lesson:
-            if not _CHANGES[lesson["change"]](sender, request, error):
+            if not _changes(lesson["change"], sender, request, error):
                 continue
         else:
             changed = sender.quirks.replace(**dict(lesson["quirks"]))
@@ -66,46 +66,32 @@ def _fits(lesson: Mapping[str, Any], api: str, status: int, text: str) -> bool:
     return also in text and any(each in text for each in words)
 
 
-def _schema(sender: Sender, request: Request, error: ProviderError) -> bool:
-    if request.schema is None or (request.tools and sender.quirks.structured != "always"):
-        return False
-    known, sender.quirks = sender.quirks.structured, sender.quirks.replace(structured="never")
-    return known != "never"
+def _changes(what: str, sender: Sender, request: Request, error: ProviderError) -> bool:
+    """Apply a lesson that quirks cannot say; return whether anything has changed."""
+    quirks, text = sender.quirks, str(error).lower()
+    match what:
+        case "schema":
+            if request.schema is None or (request.tools and quirks.structured != "always"):
+                return False
+            sender.quirks = quirks.replace(structured="never")
+        case "effort":
+            if sender.asked is None or not sender.asked.refused(text):
+                return False
+            sender.notes += sender.asked.notes()
+        case "silence":  # the effort "none" with tools, unless the server refuses that too
+            wanted = quirks.effort == "" and "tools" in text and "none" in text
+            if not wanted and quirks.effort != "none":
+                return False
+            sender.quirks = quirks.replace(effort="none" if wanted else "never")
+        case "pictures":
+            if not quirks.images or not any("images" in message for message in request.messages):
+                return False
+            from codelet.providers.content import picture_forms
 
-
-def _effort(sender: Sender, request: Request, error: ProviderError) -> bool:
-    if sender.asked is None or not sender.asked.refused(str(error).lower()):
-        return False
-    sender.notes += sender.asked.notes()
-    return True
-
-
-def _silence(sender: Sender, request: Request, error: ProviderError) -> bool:
-    """Send the effort "none" with tools, unless the server refuses that too."""
-    effort = sender.quirks.effort
-    wanted = effort == "" and all(words in str(error).lower() for words in ("tools", "none"))
-    if not wanted and effort != "none":
-        return False
-    sender.quirks = sender.quirks.replace(effort="none" if wanted else "never")
-    return True
-
-
-def _pictures(sender: Sender, request: Request, error: ProviderError) -> bool:
-    if not sender.quirks.images or not any("images" in message for message in request.messages):
-        return False
-    from codelet.providers.content import picture_forms
-
-    which = picture_forms.refused_pictures(error, request, sender.refused_images)
-    if which == "no":
-        return False
-    sender.quirks = sender.quirks.replace(images=which != "all")
-    sender.notes.append(picture_forms.note(sender.model, error, which))
-    return True
-
-
-_CHANGES: dict[str, Callable[[Sender, Request, ProviderError], bool]] = {
-    "schema": _schema,
-    "effort": _effort,
-    "silence": _silence,
-    "pictures": _pictures,
-}
+            which = picture_forms.refused_pictures(error, request, sender.refused_images)
+            if which == "no":
+                return False
+            sender.quirks = quirks.replace(images=which != "all")
+            sender.notes.append(picture_forms.note(sender.model, error, which))
+            return True
+    return what == "effort" or sender.quirks != quirks

@@ -18,49 +18,24 @@ from operator import contains, is_
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from codelet.errors import ProviderError
-from codelet.messages import Message, has_reasoning, without_reasoning
+from codelet.messages import Message, Picture, has_reasoning, without_reasoning
+from codelet.providers import protocol
+from codelet.providers.catalog import Wire
 from codelet.providers.endpoint import Endpoint, quirks_of
 from codelet.providers.http import HttpClient
-from codelet.providers.protocol import (
-    LONGEST_ORIGIN,
-    Chunk,
-    FinishChunk,
-    OpenedChunk,
-    ProviderOptions,
-    Request,
-    UsageChunk,
-    with_retries,
-)
-from codelet.providers.quirks import SEPARATOR, EffortField, Quirks, Structured, joint_of, prompt_last, stand_in
+from codelet.providers.protocol import as_count, as_counts
+from codelet.providers.quirks import SEPARATOR, EffortField, Quirks, joint_of, prompt_last, stand_in
 from codelet.system.text import valid_unicode
+from codelet.usage import Usage
 
 if TYPE_CHECKING:
-    from codelet.providers.answer import Decoder
-    from codelet.providers.effort import AskedEffort
+    from codelet.providers.effort import AskedEffort, Form
     from codelet.providers.protocol import ServerFacts
 
 
 EncodeMessage = Callable[[Message, str], tuple[bytes, str]]
 Returned = Literal["all", "valid", "none"]
 """The reasoning that goes back: all, what is valid after this prefix, or none."""
-
-
-def cache_places(stable: Sequence[Message], last: int, most: int) -> list[int]:
-    """Return where to mark a prompt for the cache: at most `most` ends of requests, newest first.
-
-    A server reads its cache only at the request's marks. A request ends with a prompt or the last result of a step.
-    `last` is the newest mark of the provider's last request.
-    """
-    found: list[int] = []
-    at = len(stable) - 1
-    while at >= 0 and len(found) < most:
-        role = stable[at]["role"]
-        if role in ("user", "tool") and (not found or stable[at + 1]["role"] == "assistant"):
-            found.append(at)
-        at -= 1
-    if 0 <= last < len(stable) and last not in found and stable[last]["role"] in ("user", "tool"):
-        found = [*found[: most - 1], last]
-    return found
 
 
 class PrefixCache:
@@ -102,7 +77,6 @@ class PrefixCache:
 
     @property
     def state(self) -> str:
-        """The state after the last message."""
         return self._states[-1] if self._states else ""
 
     def seal(self) -> Callable[[], str]:
@@ -146,27 +120,14 @@ def compact_json(value: object) -> bytes:
         return valid_unicode(text).encode()
 
 
+def address_of(picture: Picture) -> str:
+    """An image as an address, which OpenAI's wires take."""
+    return f"data:{picture['media_type']};base64,{picture['data']}"
+
+
 def has_pictures(messages: Sequence[Message]) -> bool:
     """Return whether the list holds images; it may be long, so no Python code runs for each message."""
     return any(map(contains, messages, repeat("images")))
-
-
-def _schema_fields(form: AnswerField, schema: Mapping[str, object], use: Structured, *, tools: bool) -> dict[str, Any]:
-    """The fields with the schema of the final answer: `always`, `alone` (only without tools) or `never`.
-
-    Sources: OpenAI's references for Structured Outputs (`response_format` of Chat Completions, `text.format` of
-    Responses), Anthropic's for `output_config.format`: there an answer may still be tool calls. Elsewhere schema and
-    tools exclude each other: local servers hold every answer to the grammar, Groq and Gemini refuse such requests. Then
-    the system prompt has the schema as text.
-    """
-    if use == "never" or (tools and use != "always"):
-        return {}
-    if form == "output_config":
-        return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
-    named = {"name": "answer", "schema": schema, "strict": _is_strict(schema)}
-    if form == "text":
-        return {"text": {"format": {"type": "json_schema", **named}}}
-    return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
 def _is_strict(schema: object) -> bool:
@@ -185,7 +146,7 @@ def _is_strict(schema: object) -> bool:
 
 
 class NativeProvider(ABC):
-    """A model at a server over HTTP. A wire defines `path`, `body`, `_encode` and `_decoder`.
+    """A model at a server over HTTP. A wire defines `path`, `body`, `_encode` and `decoder`.
 
     `path` follows the endpoint's base. `answer_form` is the field of the final answer's schema, `api` the wire's name
     in the table of lessons. `checks_prefix`: the server refuses reasoning with a changed prefix instead of ignoring it.
@@ -196,11 +157,12 @@ class NativeProvider(ABC):
     checks_prefix: ClassVar[bool] = True
     over_http: ClassVar[bool] = True
     api: ClassVar[str]
+    decoder: Callable[[], protocol.Decoder]
 
-    def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
+    def __init__(self, model: str, endpoint: Endpoint, options: protocol.ProviderOptions, *, origin: str) -> None:
         self.model = model
         self.name = endpoint.name
-        self.origin = origin[:LONGEST_ORIGIN]
+        self.origin = origin[: protocol.LONGEST_ORIGIN]
         self.local = endpoint.local
         self.effort = options.effort
         self._endpoint = endpoint
@@ -215,8 +177,7 @@ class NativeProvider(ABC):
         self._other_base: str | None = None
         self._encode_anew()
 
-    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """The chunks of one answer; see `Provider.stream`."""
+    def stream(self, request: protocol.Request) -> AsyncGenerator[protocol.Chunk, None]:
         body, digest = self.body(request), self._cache.seal()
 
         def adapted(error: ProviderError) -> bool:
@@ -230,10 +191,9 @@ class NativeProvider(ABC):
             return True
 
         attempt, retries = lambda: self._attempt(body, digest), self._options.retries
-        return with_retries(attempt, retries, adapted, self.notes, unseen=request.unseen)
+        return protocol.with_retries(attempt, retries, adapted, self.notes, unseen=request.unseen)
 
     def _first_quirks(self) -> Quirks:
-        """The quirks known before the first request."""
         return quirks_of(self.model, self._endpoint.base, self._options.vendors)
 
     @property
@@ -270,15 +230,12 @@ class NativeProvider(ABC):
         return
 
     async def warm(self) -> None:
-        """Start opening the connection."""
         self._http.warm()
 
     async def close(self) -> None:
-        """Close the connection."""
         await self._http.close()
 
     async def ask(self) -> ServerFacts | None:
-        """The server's report on the model; nothing if it does not answer in time."""
         from codelet.providers.asking import ask
 
         name = self._endpoint.model_name(self.model)
@@ -290,20 +247,15 @@ class NativeProvider(ABC):
         return report
 
     @abstractmethod
-    def body(self, request: Request) -> bytes:
+    def body(self, request: protocol.Request) -> bytes:
         """The request's body: the constant part first, then the messages, then the options."""
 
     def _headers(self) -> dict[str, str]:
-        """The wire's own headers, including the key's."""
         return {"authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else {}
 
     @abstractmethod
     def _encode(self, message: Message, state: str) -> tuple[bytes, str]:
         """One message's bytes; see `PrefixCache`."""
-
-    @abstractmethod
-    def _decoder(self) -> Decoder:
-        """The decoder of one answer. Its module is imported while the server thinks."""
 
     def _without_refused(self, message: Message) -> Message:
         """The message without images that the server has refused."""
@@ -315,14 +267,34 @@ class NativeProvider(ABC):
 
     @property
     def _at_home(self) -> bool:
-        """Return whether the vendor's own address is used."""
         return self._endpoint.base == self._endpoint.vendor.base
 
-    def _answer_fields(self, request: Request) -> dict[str, Any]:
-        """The fields for the final answer's form."""
-        if request.schema is None:
+    def _answer_fields(self, request: protocol.Request) -> dict[str, Any]:
+        """The fields with the schema of the final answer, in all requests or only in those without tools.
+
+        Sources: OpenAI's references for Structured Outputs (`response_format` of Chat Completions, `text.format` of
+        Responses), Anthropic's for `output_config.format`: there an answer may still be tool calls. Elsewhere schema
+        and tools exclude each other: local servers hold every answer to the grammar, Groq and Gemini refuse such
+        requests. Then the system prompt has the schema as text.
+        """
+        use, schema = self.quirks.structured, request.schema
+        if schema is None or use == "never" or (request.tools and use != "always"):
             return {}
-        return _schema_fields(self.answer_form, request.schema, self.quirks.structured, tools=bool(request.tools))
+        if self.answer_form == "output_config":
+            return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+        named = {"name": "answer", "schema": schema, "strict": _is_strict(schema)}
+        if self.answer_form == "text":
+            return {"text": {"format": {"type": "json_schema", **named}}}
+        return {"response_format": {"type": "json_schema", "json_schema": named}}
+
+    def _ask_effort(self, form: Form) -> None:
+        """Send the user's effort in this form from now on."""
+        from codelet.providers.effort import AskedEffort, taken_words  # only with an effort
+
+        assert self.effort is not None
+        wire: Wire = "anthropic" if form == "adaptive" else "openai"
+        words = taken_words(self.model, vendor=self._endpoint.vendor.replace(wire=wire))
+        self.asked = AskedEffort(self.effort, self.model, form, words)
 
     def _effort_fields(self) -> dict[str, Any]:
         """The fields for the effort; a difference from the user's becomes a note."""
@@ -331,9 +303,9 @@ class NativeProvider(ABC):
         self.notes += self.asked.notes()
         return self.asked.fields()
 
-    async def _attempt(self, body: bytes, digest: Callable[[], str]) -> AsyncGenerator[Chunk, None]:
-        async with self._http.post(self.path, self._headers(), body, self._decoder) as response:
-            from codelet.providers.answer import ServerSentEvents
+    async def _attempt(self, body: bytes, digest: Callable[[], str]) -> AsyncGenerator[protocol.Chunk, None]:
+        async with self._http.post(self.path, self._headers(), body) as response:
+            from codelet.providers.answer import chunks_of, server_events
             from codelet.providers.failure import http_failure, without_key
 
             if response.status != 200:
@@ -351,22 +323,48 @@ class NativeProvider(ABC):
                 way = f", through the proxy {response.proxy}," if response.proxy else ""
                 raise ProviderError(f"{self._http.place}{way} answered with a web page; check --api-base")
             try:
-                async with aclosing(self._decoder().chunks(ServerSentEvents(response.body()))) as chunks:
+                async with aclosing(chunks_of(self.decoder(), server_events(response.body()))) as chunks:
                     async for chunk in chunks:
-                        if isinstance(chunk, OpenedChunk):
+                        if isinstance(chunk, protocol.BlockChunk) and chunk.kind == "silent":
                             response.opened()
                             continue
-                        if not isinstance(chunk, UsageChunk):
+                        if not isinstance(chunk, protocol.UsageChunk):
                             response.heard()
                         yield self._with_digest(chunk, digest)
             except ProviderError as error:
                 error.args = (without_key(str(error), self._endpoint.key),)
                 raise
 
-    def _with_digest(self, chunk: Chunk, digest: Callable[[], str]) -> Chunk:
+    def _with_digest(self, chunk: protocol.Chunk, digest: Callable[[], str]) -> protocol.Chunk:
         """The chunk; a finish marker gets the request's digest if the server checks prefixes."""
-        bound = isinstance(chunk, FinishChunk) and self.prefix_bound and self.checks_prefix
+        bound = isinstance(chunk, protocol.FinishChunk) and self.prefix_bound and self.checks_prefix
         return chunk.replace(bound_to=digest()) if bound else chunk
+
+
+def usage_of(reported: object, prompt: str = "prompt", answer: str = "completion") -> Usage:
+    """The usage in a `usage` object of OpenAI's wires, whose prompt tokens include cached ones.
+
+    `prompt` and `answer` are the words in the names of the fields: Responses has "input" and "output".
+    Gemini and xAI leave reasoning out of `completion_tokens`, though it is charged as output: only their total has it.
+    """
+    reported = as_counts(reported)
+    read = as_counts(reported.get(f"{prompt}_tokens_details"))
+    written = as_counts(reported.get(f"{answer}_tokens_details"))
+    cache_write = as_count(read.get("cache_write_tokens") or reported.get("cache_creation_input_tokens"))
+    cached_for = as_counts(read.get("cache_creation_token_details"))
+    usage = Usage(
+        total_input=as_count(reported.get(f"{prompt}_tokens")),
+        cache_read=as_count(read.get("cached_tokens") or reported.get("prompt_cache_hit_tokens")),
+        cache_write=cache_write,
+        output=as_count(reported.get(f"{answer}_tokens")),
+        reasoning=as_count(written.get("reasoning_tokens")),
+        cache_write_hour=min(as_count(cached_for.get("ephemeral_1h_input_tokens")), cache_write),
+    )
+    missing = as_count(reported.get("total_tokens")) - usage.total_input - usage.output
+    cached = (usage.cache_read, usage.cache_write, usage.cache_read + usage.cache_write)  # gateways count them twice
+    if usage.total_input and missing > 0 and usage.reasoning in (0, missing) and missing not in cached:
+        usage = usage.replace(output=usage.output + missing, reasoning=missing)
+    return usage.consistent
 
 
 _OPEN, _CLOSING = ("user", "tool"), b'"}'
@@ -389,7 +387,7 @@ class OpenAIWire(NativeProvider):
     _cache_mark: ClassVar[dict[str, Any]]
     _effort_field: ClassVar[EffortField | None] = None
 
-    def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
+    def __init__(self, model: str, endpoint: Endpoint, options: protocol.ProviderOptions, *, origin: str) -> None:
         super().__init__(model, endpoint, options, origin=origin)
         if self.quirks.structured == "always" and not self._at_home:
             self.quirks = self.quirks.replace(structured="alone")
@@ -398,10 +396,7 @@ class OpenAIWire(NativeProvider):
         if endpoint.base.count("/") == 2:  # most servers have a path, /v1, which is easily forgotten
             self._other_base = f"{endpoint.base}/v1"
         if options.effort is not None:
-            from codelet.providers.effort import AskedEffort, chat_words  # only with an effort
-
-            field = self._effort_field or self.quirks.effort_field
-            self.asked = AskedEffort(options.effort, model, field, chat_words(model, endpoint.vendor.prefix))
+            self._ask_effort(self._effort_field or self.quirks.effort_field)
 
     @abstractmethod
     def _items(self, message: Message) -> list[dict[str, Any]]:
@@ -444,13 +439,23 @@ class OpenAIWire(NativeProvider):
         parts = b",".join(map(compact_json, [*self._pictures(message), {"type": self._text_type, "text": ""}]))
         return _CLOSING + b"," + parts.removesuffix(_CLOSING) + text
 
-    def _ordered(self, request: Request) -> Sequence[Message]:
-        """The messages in the order that the server reads best."""
+    def _ordered(self, request: protocol.Request) -> Sequence[Message]:
         return prompt_last(request.messages, request.tail) if self.local else request.messages
 
     def _mark(self, fragments: list[bytes], stable: Sequence[Message], *, has_opening: bool) -> None:
-        """Set the cache marks in this request's copy of the fragments; empty text cannot carry one."""
-        places = cache_places(stable, self._last_mark, _MOST_MARKS - has_opening)
+        """Set the cache marks in this request's copy of the fragments; empty text cannot carry one.
+
+        A server reads its cache only at the request's marks. They are at the ends of the last requests, which are
+        prompts and the last results of steps, and at the newest mark of the request before.
+        """
+        most, places = _MOST_MARKS - has_opening, list[int]()
+        for at in reversed(range(len(stable))):
+            ends = not places or stable[at + 1]["role"] == "assistant"
+            if len(places) < most and ends and stable[at]["role"] in ("user", "tool"):
+                places.append(at)
+        last = self._last_mark
+        if 0 <= last < len(stable) and last not in places and stable[last]["role"] in ("user", "tool"):
+            places = [*places[: most - 1], last]
         mark = b"," + compact_json(self._cache_mark)[1:] + b"]}"
         for place in places:
             fragment = fragments[place]

@@ -8,16 +8,16 @@ first input item, and at the ends of the last requests, so that a resumed conver
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from codelet.messages import Message, ToolCall, answer_parts, assistant, kind_of
+from codelet.errors import ProviderError
+from codelet.messages import Message, ToolCall, answer_parts, assistant, images_of, kind_of
+from codelet.providers import protocol
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
-from codelet.providers.native import OpenAIWire, compact_json
-from codelet.providers.protocol import ProviderOptions, Request
-
-if TYPE_CHECKING:
-    from codelet.providers.answer import Decoder
+from codelet.providers.native import OpenAIWire, address_of, compact_json, usage_of
+from codelet.providers.protocol import as_text
 
 _LEAST_OUTPUT = 16  # the API's minimum
 _NO_OUTPUT = "(no output)"
@@ -35,10 +35,11 @@ class OpenAIResponsesProvider(OpenAIWire):
     _text_type = "input_text"
     _cache_mark = _MARK
 
-    def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
+    def __init__(self, model: str, endpoint: Endpoint, options: protocol.ProviderOptions) -> None:
         name = endpoint.model_name(model)
         super().__init__(model, endpoint, options, origin=f"responses:{endpoint.base}#{name}")
         facts = model_facts(model)
+        self.decoder = ResponseDecoder
         self._key = ""
         self.quirks = self.quirks.replace(
             cache_marks=facts.cache_marks,
@@ -48,8 +49,7 @@ class OpenAIResponsesProvider(OpenAIWire):
             summaries=facts.reasons,
         )
 
-    def body(self, request: Request) -> bytes:
-        """The request's body: the constant part first, then the messages, then the options."""
+    def body(self, request: protocol.Request) -> bytes:
         head = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
         if request.tools:
             head += b',"tools":' + compact_json([_tool(tool["function"]) for tool in request.tools])
@@ -101,9 +101,8 @@ class OpenAIResponsesProvider(OpenAIWire):
         return [*(self._pictures(message) if "images" in message else ()), {"type": "input_text", "text": text}]
 
     def _pictures(self, message: Message) -> list[dict[str, Any]]:
-        from codelet.providers.content.picture_forms import responses_parts
-
-        return responses_parts(message)
+        form = {"type": "input_image", "detail": "auto"}
+        return [{**form, "image_url": address_of(each)} for each in images_of(message)]
 
     def _answer(self, message: Message) -> list[dict[str, Any]]:
         """An assistant message as items; the server's own items keep their ids.
@@ -137,13 +136,8 @@ class OpenAIResponsesProvider(OpenAIWire):
         called = {"call_id": self.quirks.call_id(call["id"]), "name": function["name"]}
         return {"type": "function_call", **own, **called, "arguments": function["arguments"]}
 
-    def _decoder(self) -> Decoder:
-        from codelet.providers.openai_responses_decode import ResponseDecoder
 
-        return ResponseDecoder()
-
-
-def _key_of(request: Request) -> str:
+def _key_of(request: protocol.Request) -> str:
     """The conversation's cache key: a checksum of its beginning, so that a resumed one has the same key.
 
     A collision is harmless: the server compares the prompts.
@@ -173,3 +167,121 @@ def _text(text: str, item: dict[str, Any]) -> dict[str, Any]:
     content = [{"type": "output_text", "text": text, "annotations": []}]
     own = {"type": "message", "id": item["id"], "role": "assistant", "status": item.get("status", "completed")}
     return {**own, "content": content, **phase}
+
+
+_REASONING = ("type", "id", "summary", "content", "encrypted_content")
+_INCOMPLETE: dict[object, protocol.FinishReason] = {"max_output_tokens": "length", "content_filter": "refused"}
+
+
+class ResponseDecoder(protocol.Decoder):
+    """The decoder for Responses; holds how much of each item was given, and the order of its items."""
+
+    last_events = frozenset({"response.completed", "response.incomplete"})
+    may_be_empty = False
+
+    def __init__(self) -> None:
+        self._given: dict[int, int] = {}  # characters by output index
+        self._blocks: list[dict[str, Any]] = []
+        self._returnable = True
+        self._calls = False
+
+    def decode(self, event: dict[str, Any]) -> list[protocol.Chunk]:
+        index = event.get("output_index") or 0
+        match event.get("type"):
+            case "response.output_item.added":
+                return self._begun(index, event["item"])
+            case "response.output_text.delta":
+                return [protocol.TextChunk(self._piece(index, event))]
+            case "response.refusal.delta":
+                return [protocol.RefusalChunk(self._piece(index, event))]
+            case "response.function_call_arguments.delta":
+                return [protocol.ToolCallChunk(index=index, arguments=self._piece(index, event))]
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                return [protocol.ReasoningChunk(self._piece(index, event))]
+            case "response.reasoning_summary_part.added" if event.get("summary_index"):
+                return [protocol.ReasoningChunk("\n\n")]
+            case "response.output_item.done":
+                return self._whole(index, event["item"])
+            case "response.completed" | "response.incomplete":
+                return self._finished(event["response"])
+            case "response.failed" | "response.cancelled":
+                raise protocol.ErrorEvent(event["response"].get("error") or {"message": "the answer failed"})
+            case "error":
+                raise protocol.ErrorEvent(event.get("error") or {**event, "type": None})
+            case _ if event.get("error"):
+                raise protocol.ErrorEvent(event["error"])
+        return []
+
+    def _piece(self, index: int, event: dict[str, Any]) -> str:
+        piece = as_text(event.get("delta"))
+        self._given[index] = self._given.get(index, 0) + len(piece)
+        return piece
+
+    def _begun(self, index: int, item: dict[str, Any]) -> list[protocol.Chunk]:
+        self._given[index] = 0
+        if item.get("type") != "function_call":
+            return [protocol.BlockChunk("silent")]
+        self._calls = True
+        return [protocol.ToolCallChunk(index=index, id=_call_id(item), name=as_text(item.get("name")))]
+
+    def _whole(self, index: int, item: dict[str, Any]) -> list[protocol.Chunk]:
+        """The part of a finished item that no delta brought."""
+        chunks = [] if index in self._given else self._begun(index, item)
+        given = self._given.pop(index)
+        text = ""
+        match item.get("type"):
+            case "message":
+                for part in item["content"]:
+                    refused = part.get("type") == "refusal"
+                    piece = as_text(part.get("refusal" if refused else "text"))
+                    text += "" if refused else piece
+                    if rest := piece[given:]:
+                        chunks.append(protocol.RefusalChunk(rest) if refused else protocol.TextChunk(rest))
+                    given = max(0, given - len(piece))
+            case "function_call":
+                arguments = as_text(item.get("arguments"))
+                if rest := arguments[given:]:
+                    chunks.append(protocol.ToolCallChunk(index=index, arguments=rest))
+            case "reasoning" if not given:
+                parts: Sequence[dict[str, Any]] = item.get("summary") or item.get("content") or ()
+                if visible := "\n\n".join(as_text(part.get("text")) for part in parts):
+                    chunks.append(protocol.ReasoningChunk(visible))
+        self._keep(item, len(text))
+        return chunks
+
+    def _keep(self, item: dict[str, Any], length: int) -> None:
+        """Remember an item's fields that go back with the message."""
+        kind = item.get("type")
+        if kind == "reasoning":
+            fields = {name: item[name] for name in _REASONING if item.get(name)}
+            self._blocks.append({**fields, "summary": item.get("summary") or []})
+            # Without storage the server needs the reasoning's own content.
+            self._returnable = self._returnable and bool(fields.keys() & {"content", "encrypted_content"})
+        elif kind == "message":
+            fields = {name: item[name] for name in ("id", "phase", "status") if item.get(name)}
+            self._blocks.append({"type": "text", **fields, "length": length})
+        elif kind == "function_call":
+            fields = {name: item[name] for name in ("id", "status") if item.get(name)}
+            self._blocks.append({"type": "tool_use", **fields, "call_id": _call_id(item)})
+
+    def _finished(self, response: dict[str, Any]) -> list[protocol.Chunk]:
+        """The end of the answer. Raises ProviderError if it is incomplete for an unknown reason."""
+        chunks: list[protocol.Chunk] = []
+        if not self._blocks and not self._given:
+            for index, item in enumerate(response.get("output") or ()):
+                chunks += self._whole(index, item)
+        if self._returnable and any(block["type"] == "reasoning" or "phase" in block for block in self._blocks):
+            chunks.append(protocol.BlocksChunk(self._blocks))
+        if response.get("usage"):
+            chunks.append(protocol.UsageChunk(usage_of(response["usage"], "input", "output")))
+        if response.get("status") != "incomplete":
+            return [*chunks, protocol.FinishChunk("tool_calls" if self._calls else "stop")]
+        why = (response.get("incomplete_details") or {}).get("reason")
+        if why not in _INCOMPLETE:
+            raise ProviderError(f"the provider ended the answer before it was whole: {why or 'no reason given'}")
+        return [*chunks, protocol.FinishChunk(_INCOMPLETE[why])]
+
+
+def _call_id(item: dict[str, Any]) -> str:
+    """The id that a result refers to; `id` is only the item's."""
+    return as_text(item.get("call_id") or item.get("id"))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from codelet.errors import ProviderError
 from codelet.messages import Message
@@ -20,6 +21,9 @@ LARGEST_ANSWER = 16_000_000
 """Characters of one answer: text, reasoning, names and arguments of calls."""
 
 MOST_CALLS = 1_000
+MOST_TOKENS = 10**9
+"""More than any request has: a larger number is not a count, and its sums would leave an export's range."""
+
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """The levels of effort that a user can name."""
@@ -49,19 +53,18 @@ class ReasoningChunk(Record):
 
 
 class BlockChunk(Record):
-    """A text or a call begins, on wires that keep the order of an answer's blocks."""
+    """A text or a call begins, on wires that keep the order of an answer's blocks.
 
-    kind: Literal["text", "tool_use"]
+    Within a wire also a "silent" block, whose pieces come later, such as hidden reasoning.
+    """
+
+    kind: Literal["text", "tool_use", "silent"]
 
 
 class BlocksChunk(Record):
     """The order of a complete answer, as in a message's `blocks`, on wires that report it at the end."""
 
     blocks: list[dict[str, Any]]
-
-
-class OpenedChunk(Record):
-    """A block has begun whose pieces come later, such as hidden reasoning. Used within a wire only."""
 
 
 class DroppedChunk(Record):
@@ -130,21 +133,54 @@ class NoteChunk(Record):
     text: str
 
 
-Chunk = (
-    TextChunk
-    | ReasoningChunk
-    | BlockChunk
-    | BlocksChunk
-    | OpenedChunk
-    | DroppedChunk
-    | ExtraChunk
-    | RefusalChunk
-    | ToolCallChunk
-    | UsageChunk
-    | FinishChunk
-    | RetryChunk
-    | NoteChunk
-)
+_Content = TextChunk | ReasoningChunk | BlockChunk | BlocksChunk | DroppedChunk | ExtraChunk | RefusalChunk
+Chunk = _Content | ToolCallChunk | UsageChunk | FinishChunk | RetryChunk | NoteChunk
+
+
+class ErrorEvent(Exception):
+    """An event of an answer is the server's error, which is the argument."""
+
+
+class Decoder(ABC):
+    """Turns the events of one answer into chunks.
+
+    `last_events` are the types that end it; an API without them ends with a finish reason. `done_finishes`: `[DONE]`
+    alone is a finish marker. `may_be_empty`: a stream without any event is an empty answer.
+    """
+
+    last_events: ClassVar[frozenset[str]] = frozenset()
+    done_finishes: ClassVar[bool] = False
+    may_be_empty: ClassVar[bool] = True
+
+    @abstractmethod
+    def decode(self, event: dict[str, Any]) -> list[Chunk]:
+        """The chunks of one event, the finish reason included. Raises ErrorEvent, and ProviderError.
+
+        Any error of a missing or wrong part means that the event is garbled.
+        """
+
+
+def as_text(value: object) -> str:
+    """A text; null is empty, a list is joined from its text parts. Raises TypeError for anything else."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return "".join(as_text(part.get("text")) for part in value if part.get("type") == "text")
+    if not isinstance(value, str):
+        raise TypeError(f"a text was expected, not {type(value).__name__}")
+    return value
+
+
+def as_count(value: object, most: int = MOST_TOKENS) -> int:
+    """A number of tokens; anything else counts as 0: usage is never worth losing an answer for."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        return 0
+    return int(value)
+
+
+def as_counts(value: object) -> dict[str, Any]:
+    """An object of counts; anything else counts as empty."""
+    return value if isinstance(value, dict) else {}
 
 
 class Request(Record):
@@ -259,52 +295,58 @@ async def with_retries(
     *,
     unseen: bool = False,
 ) -> AsyncGenerator[Chunk, None]:
-    """The chunks of the first attempt that yields any; a RetryChunk announces each wait.
+    """Yield the chunks of the first attempt that yields any; a RetryChunk announces each wait.
 
     `adapted` receives a failure before the first chunk. If it returns True, the next attempt, in the server's form, is
-    sent immediately and not counted. `notes` are sent before the next attempt; `adapted` may add some.
-
-    An attempt that fails after its first chunk (usage and notes aside) is not repeated, unless it is `unseen`. Each
-    wait is twice the one before, with jitter, at least as long as the server asks for, and bounded in sum.
+    sent immediately and not counted. `notes` are sent before the next attempt; `adapted` may add some. An attempt that
+    fails after its first chunk (usage and notes aside) is not repeated, unless it is `unseen`.
     """
-    waits = _Waits(retries)
-    number = 1
+    waits, number = _Waits(retries), 1
     while True:
-        begun = False
-        size = AnswerSize()
+        begun, size, calls = False, 0, set[tuple[int, str]]()
         while notes:
             yield NoteChunk(notes.pop(0))
         try:
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
                     if not isinstance(chunk, UsageChunk):
-                        size.add(chunk)
+                        size += sum(map(_length, vars(chunk).values()))
+                    if isinstance(chunk, ToolCallChunk) and (chunk.id or chunk.name):
+                        calls.add((chunk.index, chunk.id))
+                    if size > LARGEST_ANSWER:  # a server that never ends must not fill the memory
+                        longest = f"{LARGEST_ANSWER / 1e6:.0f} MB"
+                        raise ProviderError(f"the answer is longer than {longest}: it was not read to its end")
+                    if len(calls) > MOST_CALLS:
+                        most = f"{MOST_CALLS:,} tool calls"
+                        raise ProviderError(f"the answer has more than {most}: it was not read to its end")
                     begun = begun or not isinstance(chunk, UsageChunk | NoteChunk | BlockChunk | DroppedChunk)
                     yield chunk
             return
         except ProviderError as error:
-            reason = str(error)
+            reason, wait = str(error), 0.0
             other_form = not begun and adapted(error)
             if not other_form:
-                shown = begun and not unseen
-                if shown or not error.retryable or number >= retries.attempts:
+                if (begun and not unseen) or not error.retryable or number >= retries.attempts:
                     raise
                 wait = waits.before(number + 1, error)
-        if other_form:
-            yield RetryChunk(attempt=number, attempts=retries.attempts, wait=0.0, reason=reason, other_form=True)
-            continue
-        number += 1
-        yield RetryChunk(attempt=number, attempts=retries.attempts, wait=wait, reason=reason)
+        number += not other_form
+        yield RetryChunk(attempt=number, attempts=retries.attempts, wait=wait, reason=reason, other_form=other_form)
         await asyncio.sleep(wait)
 
 
+def _length(value: object) -> int:
+    return len(value) if isinstance(value, str) else len(repr(value)) if value else 0
+
+
 class _Waits:
-    """The waits between the attempts of one request."""
+    """The waits between the attempts of one request.
+
+    Each is twice the one before, with jitter, at least as long as the server asks for, and bounded in sum.
+    """
 
     def __init__(self, retries: Retries) -> None:
         self._retries = retries
-        self._own = 0.0
-        self._asked = 0.0
+        self._own = self._asked = 0.0
         self._failed: float | None = None
 
     def before(self, number: int, error: ProviderError) -> float:
@@ -329,22 +371,3 @@ class _Waits:
             raise error
         self._own += wait
         return max(wait, asked)
-
-
-class AnswerSize:
-    """The size of one answer so far: a server that never ends must not fill the memory."""
-
-    def __init__(self) -> None:
-        self._size = 0
-        self._calls: set[tuple[int, str]] = set()
-
-    def add(self, chunk: Chunk) -> None:
-        """Count a chunk; raises ProviderError if the answer is now too large."""
-        for value in vars(chunk).values():
-            self._size += len(value) if isinstance(value, str) else len(repr(value)) if value else 0
-        if isinstance(chunk, ToolCallChunk) and (chunk.id or chunk.name):
-            self._calls.add((chunk.index, chunk.id))
-        if self._size > LARGEST_ANSWER:
-            raise ProviderError(f"the answer is longer than {LARGEST_ANSWER / 1e6:.0f} MB: it was not read to its end")
-        if len(self._calls) > MOST_CALLS:
-            raise ProviderError(f"the answer has more than {MOST_CALLS:,} tool calls: it was not read to its end")

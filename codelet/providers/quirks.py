@@ -88,13 +88,9 @@ class Quirks(Record):
                 "thinking": {"type": "enabled", "clear_thinking": False},
                 **({"tool_stream": True} if tools else {}),
             }
-        if (effort := self.reasoning_effort(tools=tools)) is not None:
-            options["reasoning_effort"] = effort
+        if tools and self.effort == "none":
+            options["reasoning_effort"] = "none"
         return options
-
-    def reasoning_effort(self, *, tools: bool) -> str | None:
-        """The request's effort; None if it has none."""
-        return "none" if tools and self.effort == "none" else None
 
     def call_id(self, call_id: str) -> str:
         """A call's id in the server's form: another vendor's may be too long or too short."""
@@ -118,10 +114,8 @@ class Quirks(Record):
             wire["tool_calls"] = [{**calls[0], "extra_content": UNSIGNED}, *calls[1:]]
         return wire
 
-    def note(self, model: str, effort: str | None = None) -> str | None:
-        """A sentence for the user who asked for this effort, if requests differ from it."""
-        if self.effort != "none":
-            return None
+    def note(self, model: str, effort: str | None = None) -> str:
+        """A sentence for the user who asked for this effort, which requests with tools do not hold."""
         vendor, slash, name = model.partition("/")
         way = f"{vendor}/responses/{name.removeprefix('chat/')}" if slash else f"openai/responses/{model}"
         silent = f"{model} has tools over Chat Completions only without reasoning: it is asked not to reason"

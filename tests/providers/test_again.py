@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from contextlib import ExitStack, aclosing
 from typing import Any
 
@@ -22,13 +21,6 @@ SHORT = Deadlines(connect=5.0, first_token=1.0, between_chunks=1.0)
 every_wire = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 each_way = pytest.mark.parametrize(("model", "transport"), WAYS.values(), ids=WAYS.keys())
 both_ways = pytest.mark.parametrize("transport", ["native", "litellm"])
-
-
-@pytest.fixture(autouse=True)
-async def closed() -> AsyncIterator[None]:
-    """Each test has its own event loop; litellm's connections must not outlive it."""
-    yield
-    await open_provider("openai/x", options("http://127.0.0.1:1/v1"), "litellm").close()
 
 
 def broken(fault: Stop | Insert | StreamError) -> Reply:

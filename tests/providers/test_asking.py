@@ -14,7 +14,7 @@ from codelet.loop.session import Session
 from codelet.messages import Picture, user
 from codelet.opening import mentioned
 from codelet.providers import open_provider
-from codelet.providers.asking import ask
+from codelet.providers.asking import ask, exchange
 from codelet.providers.facts import DEFAULT_WINDOW
 from codelet.providers.native import NativeProvider
 from codelet.providers.protocol import ServerFacts
@@ -218,6 +218,24 @@ async def test_who_does_not_answer_is_not_waited_for_long():
     assert clock.passed < 12
     assert await ask(f"http://127.0.0.1:{closed_port()}/v1", {}, "m", local=True) == ServerFacts()
     assert await ask("no address", {}, "m", local=True) == ServerFacts()
+
+
+@pytest.mark.parametrize("status", [None, 200], ids=["in the head", "in the body"])
+async def test_the_limit_is_for_the_whole_exchange_however_steadily_a_server_drips(status: int | None):
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n" if status else b"HTTP/1.1 200 OK\r\nX-Slow: ")
+        while not writer.is_closing():
+            writer.write(b"x")
+            await writer.drain()
+            await asyncio.sleep(0.05)  # clock: far below the limit
+
+    with Neighbour() as clock, RawServer(drip) as server:
+        answer = await exchange(server.base, "/models", {}, timeout=0.6)
+    assert clock.waited > 0.5
+    assert clock.passed < 5
+    assert (answer and answer[0]) == status
+    assert answer is None or answer[1].startswith(b"xx")
 
 
 async def test_a_window_that_nobody_named_is_a_guess(tmp_path: Path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -33,12 +32,9 @@ OPEN_CALL = encoded(
 
 
 @pytest.fixture(autouse=True)
-async def through_litellm(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    """Each test has its own event loop; litellm's connections must not outlive it."""
+def region(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("botocore")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
-    yield
-    await open_provider("openai/x", options("http://127.0.0.1:1/v1"), "litellm").close()
 
 
 def at(base: str) -> Provider:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
@@ -32,13 +31,6 @@ TEXTS = {
     b'"delta": {"type": "text_delta", "text": "begun"}}\n\n',
 }
 SIGNS = {"comments": b": alive\n\n", "pings": b'event: ping\ndata: {"type": "ping"}\n\n', "single bytes": b"x"}
-
-
-@pytest.fixture(autouse=True)
-async def closed() -> AsyncIterator[None]:
-    """Each test has its own event loop; litellm's connections must not outlive it."""
-    yield
-    await open_provider("openai/x", options("http://127.0.0.1:1/v1"), "litellm").close()
 
 
 @every_wire

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,6 @@ from tests.support.waiting import Neighbour, happens
 CALL = Call("c1", "read", {"x": "long"}, (2, 5))
 CANCELS = 200
 EACH = pytest.mark.parametrize(("model", "transport"), WAYS.values(), ids=WAYS)
-
-
-@pytest.fixture(autouse=True)
-async def closed() -> AsyncIterator[None]:
-    """Each test has its own event loop; litellm's connections must not outlive it."""
-    yield
-    await open_provider("openai/x", options("http://127.0.0.1:1/v1"), "litellm").close()
 
 
 def states(model: str) -> dict[str, Step]:

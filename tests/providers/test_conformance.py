@@ -5,7 +5,7 @@ What goes over Responses says what it says over Chat Completions.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -131,13 +131,6 @@ DIFFERENCES: dict[tuple[str, str], str] = {
 }
 
 SHORT = Deadlines(connect=5.0, first_token=20.0, between_chunks=1.0)
-
-
-@pytest.fixture(autouse=True)
-async def closed() -> AsyncIterator[None]:
-    """Each test has its own event loop; litellm's connections must not outlive it."""
-    yield
-    await open_provider("openai/x", options("http://127.0.0.1:1/v1"), "litellm").close()
 
 
 async def both(server: ModelServer, model: str, step: Step) -> list[tuple[dict[str, Any], ProviderError | None]]:

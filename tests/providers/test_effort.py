@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,6 @@ from tests.support.vendors import DIALECTS, GREP, READ
 VARIED = ("prompt_cache_key", "max_tokens")  # a number of chance; and room for what is thought
 FIELDS = ("reasoning_effort", "reasoning", "thinking", "output_config", "chat_template_kwargs")
 ADAPTIVE = {"type": "adaptive"}
-
-
-@pytest.fixture(autouse=True)
-async def closed() -> AsyncIterator[None]:
-    """Each test has its own event loop; litellm's connections must not outlive it."""
-    yield
-    await open_provider("openai/x", options("http://127.0.0.1:1/v1"), "litellm").close()
 
 
 def said_in(body: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
@@ -22,13 +21,6 @@ from tests.support.waiting import PATIENCE, Neighbour
 OPENAI = "openai/scripted"
 ANTHROPIC = "anthropic/claude-sonnet-4-5"
 BOTH = pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-
-
-@pytest.fixture(autouse=True)
-async def closed() -> AsyncIterator[None]:
-    """litellm's process is given back."""
-    yield
-    await LiteLLMProvider(OPENAI, options("http://127.0.0.1:1/v1")).close()
 
 
 def provider(server: ModelServer, model: str = OPENAI, **settings: Any) -> LiteLLMProvider:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -19,13 +18,6 @@ from tests.providers.chunks import collect, collect_until_error, joined, options
 from tests.support.script import Body
 from tests.support.script import Reply as Script
 from tests.support.server import ModelServer
-
-
-@pytest.fixture(autouse=True)
-async def closed() -> AsyncIterator[None]:
-    """litellm's process is given back."""
-    yield
-    await LiteLLMProvider("openai/x", options("http://127.0.0.1:1/v1")).close()
 
 
 def provider(server: ModelServer) -> LiteLLMProvider:

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from codelet.errors import ProviderError
-from codelet.providers.by_litellm.pipe import LiteLLMProcess
-from codelet.providers.by_litellm.provider import LiteLLMProvider
+from codelet.providers.by_litellm.provider import LiteLLMProcess, LiteLLMProvider
 from tests.providers.chunks import collect, joined, options
 from tests.support.program import descendants, environment, lives, run, start
 from tests.support.script import Reply, Stop, Tokens
@@ -74,7 +73,7 @@ async def test_an_import_that_hangs_is_ended(library: Path):
     (library / "litellm" / "__init__.py").write_text(HANGS, encoding="utf-8")
     before, process = children(), LiteLLMProcess(import_seconds=1.0)
     with pytest.raises(ProviderError, match="not imported within 1 s"):
-        await asyncio.wrap_future(process.warm(FALSE_USER))
+        await process.warm(FALSE_USER)
     await gone(children() - before)
 
 
@@ -98,8 +97,8 @@ async def test_it_ends_a_while_after_the_last_use(library: Path):
     (library / "litellm" / "__init__.py").write_text(DEAF, encoding="utf-8")
     before, process = children(), LiteLLMProcess(idle_seconds=0.3)
     other = object()
-    await asyncio.wrap_future(process.warm(FALSE_USER))
-    await asyncio.wrap_future(process.warm(other))
+    await process.warm(FALSE_USER)
+    await process.warm(other)
     mine = children() - before
     assert mine
     process.release(FALSE_USER)

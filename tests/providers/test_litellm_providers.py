@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,13 +18,6 @@ from tests.support.server import ModelServer
 
 UNLISTED = ("litellm_proxy", "github", "custom_openai", "modelscope", "poe", "chutes", "nano-gpt")
 CALL = Call("c1", "read", {"path": "x"})
-
-
-@pytest.fixture(autouse=True)
-async def closed() -> AsyncIterator[None]:
-    """Each test has its own event loop; litellm's connections must not outlive it."""
-    yield
-    await open_provider("openai/x", options("http://127.0.0.1:1/v1"), "litellm").close()
 
 
 def provider_list() -> list[str]:

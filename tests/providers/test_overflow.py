@@ -12,8 +12,7 @@ from codelet.providers import open_provider
 from codelet.providers.catalog import table
 from codelet.providers.failure import (
     http_failure,
-    reported_prompt_size,
-    reported_window,
+    reported_number,
     stream_failure,
 )
 from tests.providers.chunks import WAYS, collect_until_error, options
@@ -193,7 +192,7 @@ def test_the_window_that_a_refusal_names_is_read():
     assert stream_failure(OVERFLOWS["vLLM"][1]).window == 4096
     assert failing(400, {"message": "max_tokens is too large, the limit is 4096"}).window is None
     for said, sizes in PROMPTS.items():
-        assert (reported_window(said), reported_prompt_size(said)) == sizes, said
+        assert (reported_number("window", said), reported_number("prompt_size", said)) == sizes, said
 
 
 def test_each_wording_is_somebodys():

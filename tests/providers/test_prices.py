@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from codelet.providers import open_provider
-from codelet.providers.choice.known import answers_here
 from codelet.providers.facts import facts_of, model_facts
 from codelet.providers.protocol import ProviderOptions, Request, UsageChunk
 from codelet.usage import Usage
@@ -119,7 +118,7 @@ def test_on_this_machine_nothing_has_a_price_and_all_is_free():
     ],
 )
 def test_where_a_model_answers_is_known_before_it_is_asked(model: str, api_base: str | None, here: bool):
-    assert answers_here(model, api_base) is here
+    assert open_provider(model, ProviderOptions(api_base, "k")).local is here
 
 
 async def test_an_hour_in_the_cache_is_told_apart_on_anthropics_wire(model_server: ModelServer):

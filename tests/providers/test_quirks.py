@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -23,13 +22,6 @@ from tests.support.server import ModelServer
 
 WAYS = pytest.mark.parametrize("transport", ["native", "litellm"])
 HERE = "http://127.0.0.1:1/v1"
-
-
-@pytest.fixture(autouse=True)
-async def closed() -> AsyncIterator[None]:
-    """Each test has its own event loop; litellm's connections must not outlive it."""
-    yield
-    await open_provider("openai/x", options(HERE), "litellm").close()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ Three steps with tools, then a session that came from another vendor, was export
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -37,13 +36,6 @@ EACH_WAY = pytest.mark.parametrize(
 EACH = pytest.mark.parametrize("name", DIALECTS)
 OVER_RESPONSES = (RESPONSES, "xai, Responses")
 STEPS = [Reply("Looking.", calls=[READ, GREP]), Reply(calls=[GREP]), Reply("Line 2.")]
-
-
-@pytest.fixture(autouse=True)
-async def closed() -> AsyncIterator[None]:
-    """Each test has its own event loop; litellm's connections must not outlive it."""
-    yield
-    await open_provider("openai/x", options("http://127.0.0.1:1/v1"), "litellm").close()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from codelet.errors import ProviderError, ToolError
 from codelet.extensions.base import Extension, OpenedWith
 from codelet.providers.connection import ClosedEarly, Connection, proxy_for, request_head, tls_context
 from codelet.providers.protocol import Deadlines
-from codelet.providers.response import Response, read_head
+from codelet.providers.response import Response
 from codelet.safety.verdict import Touch
 from codelet.tools.tool import Preview, ToolOutput, tool
 
@@ -132,19 +132,17 @@ class Fetcher:
             raise ToolError(f"fetch: {host} is not on the public internet: only public addresses are fetched")
         connection = await _connected(addresses, port, host)
         try:
-            headers = [
-                ("host", url.netloc),
-                ("user-agent", f"codelet/{__version__}"),
-                ("accept", "text/html, text/*, application/json, application/xml;q=0.9, */*;q=0.1"),
-                ("accept-encoding", "identity"),
-                ("connection", "close"),
-            ]
+            headers = {
+                "host": url.netloc,
+                "user-agent": f"codelet/{__version__}",
+                "accept": "text/html, text/*, application/json, application/xml;q=0.9, */*;q=0.1",
+                "accept-encoding": "identity",
+                "connection": "close",
+            }
             target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-            request = {"method": "GET", "target": target, "headers": headers}
-            connection.writer.write(request_head(request))
-            connection.sent(request, b"")
-            until = asyncio.get_running_loop().time() + _NEVER
-            response = Response(connection, await read_head(connection, until, _DEADLINES), _DEADLINES, until)
+            connection.write(request_head("GET", target, headers), b"")
+            response = Response(connection, _DEADLINES, "GET")
+            await response.read_head()
             packed = response.headers.get("content-encoding", "identity")
             if response.status != 200:
                 return response.status, response.headers, b""

@@ -1,7 +1,7 @@
 """litellm, for every model that the native wires do not reach.
 
 It takes seconds and 250 MB to import, so it runs in a process of its own: `child` runs there and alone imports it,
-`pipe` is codelet's end of the pipe, `provider` makes the requests.
+`provider` is codelet's end of the pipe.
 """
 
 MALICIOUS = ("1.82.7", "1.82.8", "1.107.0")

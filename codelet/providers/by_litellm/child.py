@@ -15,7 +15,7 @@ import re
 import ssl
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
@@ -51,7 +51,7 @@ def main() -> None:
     output = os.dup(1)
     os.dup2(2, 1)  # litellm's prints
     try:
-        litellm = _imported()
+        litellm = import_litellm()
     except ProviderError as error:
         _send(output, failed={"text": str(error)})
         return
@@ -59,28 +59,20 @@ def main() -> None:
     asyncio.run(_Server(litellm, output).serve())
 
 
-def _imported() -> ModuleType:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        installed = version("litellm")
-    except PackageNotFoundError as error:
-        raise ProviderError("litellm cannot be imported: it is not installed") from error
-    if installed in MALICIOUS:
-        raise ProviderError(f"litellm {installed} is malicious: remove it and replace the keys it could read")
-    try:
-        return import_litellm()
-    except BaseException as error:
-        raise ProviderError(f"litellm cannot be imported: {type(error).__name__}: {error}") from error
-
-
 def import_litellm() -> ModuleType:
-    """Import litellm and what its first request would import."""
+    """Import litellm and what its first request would import. Raises ProviderError."""
     from importlib import import_module
+    from importlib.metadata import version
 
     tempfile.tempdir = os.environ.get("TMPDIR") or "/tmp"  # else a file is written there to try it
-    import litellm
-
+    try:
+        installed = version("litellm")
+        if installed not in MALICIOUS:
+            import litellm
+    except BaseException as error:
+        raise ProviderError(f"litellm cannot be imported: {type(error).__name__}: {error}") from error
+    if installed in MALICIOUS:
+        raise ProviderError(f"litellm {installed} is malicious: remove it and replace the keys it could read")
     for name in _LATER:
         with suppress(ImportError):  # another release may lack it, and not need it
             import_module(name)
@@ -100,12 +92,12 @@ class _Server:
             message = json.loads(line)
             number = message["id"]
             if "call" in message:
-                self._tasks[number] = asyncio.create_task(self._answer(number, **message))
+                self._tasks[number] = asyncio.create_task(self._answer(number, message["call"], message["environment"]))
             elif number in self._tasks:
                 self._tasks[number].cancel()
         os._exit(0)  # without waiting for litellm
 
-    async def _answer(self, number: int, call: dict[str, Any], environment: dict[str, str], **_: int) -> None:
+    async def _answer(self, number: int, call: dict[str, Any], environment: dict[str, str]) -> None:
         if os.environ != environment:  # a key, or a proxy
             os.environ.clear()
             os.environ.update(environment)
@@ -263,9 +255,13 @@ class _Reader:
         self.begun = False
         self._stream = stream
         self._counts_reasoning = counts_reasoning
+
+        async def tapped(**options: Any) -> Any:
+            return _Tap(stream, await opened(**options))
+
         own = stream.completion_stream
         if own is None and (opened := stream.make_call) is not None:  # it opens its own stream when it is first read
-            stream.make_call = _tapped(stream, opened)
+            stream.make_call = tapped
         elif hasattr(own, "__aiter__"):
             stream.completion_stream = _Tap(stream, own)
 
@@ -307,13 +303,6 @@ class _Reader:
         yield {"choices": [{"delta": {}, "finish_reason": reason or "stop"}]}
 
 
-def _tapped(stream: Any, opened: Callable[..., Any]) -> Callable[..., Any]:
-    async def tapped(**options: Any) -> Any:
-        return _Tap(stream, await opened(**options))
-
-    return tapped
-
-
 def translated(
     error: Exception, *, model: str, place: str, key_name: str, begun: bool, local: bool, key: str | None = None
 ) -> CodeletError:
@@ -321,18 +310,27 @@ def translated(
 
     Measured: a refused connection has status 500, Anthropic's 413 becomes 400 and its 529 becomes 500, a missing key
     500, any failure within a stream 503. The HTTP client's exception is still in the chain, with the server's real
-    status and headers. `begun`: the stream had yielded something; `local`: the server is on this machine.
+    status and headers: the innermost status counts. `begun`: the stream had yielded something; `local`: the server is
+    on this machine.
     """
     chain = list(_chain(error))
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
-    made = _of_server(chain, names, place, key_name, key) or _lost_connection(chain, names, place, begun, local)
+    codes = [code for link in chain if isinstance(code := getattr(link, "status_code", None), int)]
+    headers = next((found for link in chain if (found := getattr(link, "litellm_response_headers", None))), None)
+    made: CodeletError | None
+    if headers is not None:
+        named = {str(name).lower(): str(value) for name, value in headers.items()}
+        made = http_failure(codes[-1] if codes else 500, named, _body(chain), place=place, key_name=key_name, key=key)
+        made.overflow = made.overflow or "ContextWindowExceededError" in names
+    else:
+        made = _lost_connection(chain, names, place, begun, local)
     if made is None and "JSONDecodeError" in names:
         made = ProviderError(f"the answer is garbled: {_text(chain[-1])}", retryable=True)
-    if made is None and "MidStreamFallbackError" in names:
+    elif made is None and "MidStreamFallbackError" in names:
         made = _broken_off(chain)
-    result = made or _of_text(_text(error), model, place, key_name)
-    result.args = (without_key(str(result), key),)
-    return result
+    made = made or _of_text(_text(error), model, place, key_name)
+    made.args = (without_key(str(made), key),)
+    return made
 
 
 def _of_text(text: str, model: str, place: str, key_name: str) -> CodeletError:
@@ -359,21 +357,6 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
             waiting += [getattr(link, "original_exception", None), link.__cause__, link.__context__]
 
 
-def _of_server(
-    chain: list[BaseException], names: set[str], place: str, key_name: str, key: str | None
-) -> ProviderError | None:
-    """The server's own error, if its headers are in the chain. The innermost status counts, the others are guesses."""
-    found = [headers for link in chain if (headers := getattr(link, "litellm_response_headers", None)) is not None]
-    if not found:
-        return None
-    headers = {str(name).lower(): str(value) for name, value in found[0].items()}
-    codes = [code for link in chain if isinstance(code := getattr(link, "status_code", None), int)]
-    status = codes[-1] if codes else 500
-    error = http_failure(status, headers, _body(chain), place=place, key_name=key_name, key=key)
-    error.overflow = error.overflow or "ContextWindowExceededError" in names
-    return error
-
-
 def _body(chain: list[BaseException]) -> str:
     for link in reversed(chain):
         if isinstance(body := getattr(link, "body", None), dict):
@@ -392,35 +375,32 @@ def _lost_connection(
         if isinstance(link, ssl.SSLError):
             reason = getattr(link, "verify_message", "") or link.reason or str(link)
             return ProviderError(f"TLS with {place} failed: {reason}; is SSL_CERT_FILE needed?")
-    if begun and names & {"OSError", "TransportError", "ClientError"}:
+    if not names & {"OSError", "TransportError", "ClientError"}:
+        return None
+    if begun:
         return ProviderError("the connection was cut in the middle of the answer", retryable=True)
     if names & {"ConnectTimeout", "ConnectionTimeoutError"}:
         return unreachable(f"{place} did not accept a connection in time", local=local)
-    for link in reversed(chain):
-        if isinstance(link, OSError):
-            reason = link.strerror or str(link) or type(link).__name__
-            message = f"cannot reach {place}: {reason}; check the network and --api-base"
-            return unreachable(message, local=local, refused=isinstance(link, ConnectionRefusedError))
-    if names & {"TransportError", "ClientError"}:
+    cause = next((link for link in reversed(chain) if isinstance(link, OSError)), None)
+    if cause is None:
         return unreachable(f"{place} closed the connection without an answer", local=local)
-    return None
+    reason = cause.strerror or str(cause) or type(cause).__name__
+    message = f"cannot reach {place}: {reason}; check the network and --api-base"
+    return unreachable(message, local=local, refused=isinstance(cause, ConnectionRefusedError))
 
 
 def _broken_off(chain: list[BaseException]) -> ProviderError:
     """An error event. The adapter for Anthropic invents a status, which is a good hint."""
     body = next((found for link in chain if isinstance(found := getattr(link, "body", None), dict)), None)
-    if body is not None:
-        return stream_failure(body)
-    found = stream_failure(_body(chain))
+    found = stream_failure(_body(chain) if body is None else body)
     own = (link for link in chain if type(link).__module__.startswith("litellm.llms."))
     hints = [status for link in own if isinstance(status := getattr(link, "status_code", None), int)]
-    if hints:
+    if body is None and hints:
         found.retryable = found.retryable and is_passing(hints[-1])
     return found
 
 
 def _text(error: BaseException) -> str:
-    """The exception's message on one line, without litellm's prefix and traceback."""
     text = str(error).partition("\nTraceback")[0]
     head, separator, rest = text.partition(": ")
     if separator and head.startswith("litellm."):

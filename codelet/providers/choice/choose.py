@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from codelet.providers.protocol import Chunk, Effort, Request
 
 _PROBE_TIMEOUT = 0.4
-_ASK_TIMEOUT = 5.0
 _NOT_FOR_TALK = ("embed", "rerank", "whisper", "tts-")
 
 NO_MODEL = (
@@ -39,7 +38,6 @@ class NoModel(Provider):
         self.missing = missing
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Raise `missing`."""
         raise self.missing
 
 
@@ -78,19 +76,21 @@ async def listed_models(
     own: Sequence[Vendor] = (),
 ) -> list[str]:
     """The models that a server lists, at least one, named so that they are asked there; with the key of `model`."""
+    from codelet.providers.asking import exchange
     from codelet.providers.connection import checked_url
 
     endpoint = endpoint_for(model, api_base, api_key, environment, own)
     key = endpoint.key if endpoint else None
     checked_url(api_base)
-    listing = await _ask(api_base, key, _ASK_TIMEOUT)
-    if listing is None:
+    answer = await exchange(api_base, "/models", {"authorization": f"Bearer {key}"} if key else {})
+    if answer is None:
         raise ProviderError(f"{without_login(api_base)} does not answer; check the network and --api-base")
-    status, names, body = listing
+    status, body = answer
     if status in (401, 403):
         name = endpoint.key_name if endpoint else OWN_KEY
-        raise http_failure(status, {}, body, place=api_base, key_name=name, key=key)
-    if not names:
+        text = body.decode("utf-8", "replace")
+        raise http_failure(status, {}, text, place=api_base, key_name=name, key=key)
+    if not (names := _names_in(body) if status == 200 else None):
         raise UsageError(f"{without_login(api_base)} lists no models: name one with --model")
     # A listed name such as openai/gpt-oss-20b is sent unchanged: only the prefix before it is removed.
     return [f"openai/{name}" if vendor_of(name) else name for name in names]
@@ -98,28 +98,19 @@ async def listed_models(
 
 async def local_servers(environment: Mapping[str, str] = os.environ) -> list[tuple[Vendor, list[str]]]:
     """The local servers that answer, each with its models; variables may move them."""
+    from codelet.providers.asking import exchange
+
     local = [vendor for vendor in vendors() if vendor.local]
-    bases = [base_of(vendor, environment) for vendor in local]
-    answers = await asyncio.gather(*(_ask(base, None, _PROBE_TIMEOUT, direct=True) for base in bases))
-    found = [(vendor, answer[1]) for vendor, answer in zip(local, answers, strict=True) if answer is not None]
+    asked = (exchange(base_of(each, environment), "/models", {}, timeout=_PROBE_TIMEOUT, direct=True) for each in local)
+    answers = zip(local, await asyncio.gather(*asked), strict=True)
+    found = [(vendor, _names_in(answer[1])) for vendor, answer in answers if answer is not None and answer[0] == 200]
     return [(vendor, names) for vendor, names in found if names is not None]
 
 
-async def _ask(
-    base: str, key: str | None, timeout: float, *, direct: bool = False
-) -> tuple[int, list[str] | None, str] | None:
-    """Status, model names and body of a server's answer at `/models`; None if none comes. Chat models come first."""
-    from codelet.providers.asking import exchange
-
-    headers = {"authorization": f"Bearer {key}"} if key else {}
-    answer = await exchange(base, "/models", headers, timeout=timeout, direct=direct)
-    if answer is None:
-        return None
-    status, body = answer
+def _names_in(body: bytes) -> list[str] | None:
+    """The names in a list of models, those for chats first; None if it is no such list."""
     try:
-        names = [str(entry["id"]) for entry in json.loads(body)["data"]] if status == 200 else None
+        names = [str(entry["id"]) for entry in json.loads(body)["data"]]
     except (ValueError, KeyError, TypeError, RecursionError):
-        names = None
-    if names is not None:
-        names.sort(key=lambda name: any(word in name.lower() for word in _NOT_FOR_TALK))
-    return status, names, body.decode("utf-8", "replace")
+        return None
+    return sorted(names, key=lambda name: any(word in name.lower() for word in _NOT_FOR_TALK))

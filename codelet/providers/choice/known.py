@@ -46,7 +46,6 @@ class KnownModel(Record, kw_only=True):
 
     @property
     def default(self) -> bool:
-        """Return whether it is its vendor's default."""
         return self.vendor.default_model == self.name
 
     @property
@@ -69,7 +68,6 @@ class KnownModel(Record, kw_only=True):
 
     @property
     def efforts(self) -> tuple[str, ...] | None:
-        """Its words for an effort; None if unknown."""
         return taken_words(self.name, self.facts)
 
 
@@ -203,9 +201,3 @@ def _entries() -> dict[str, list[tuple[str, dict[str, Any]]]]:
             if not name.startswith("ft:"):
                 found.setdefault(vendor, []).append((full, entry))
     return found
-
-
-def answers_here(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> bool:
-    """Return whether a model runs on this machine, by its name and address."""
-    vendor = vendor_of(model, own)
-    return on_this_machine(api_base or (base_of(vendor) if vendor is not None else ""))

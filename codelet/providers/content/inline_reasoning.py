@@ -38,7 +38,6 @@ class InlineReasoning:
         self._begun = self._has_ended = self._is_over = False
 
     def feed(self, text: str) -> Iterator[Chunk]:
-        """Yield the chunks for the next piece of text."""
         self._held += text
         while self._held and not self._is_over:
             shown, taken = self._inside() if self._closing else ("", self._outside())

@@ -25,24 +25,6 @@ _WAY_IN_A_PIPE = (
 )
 
 
-def chat_parts(message: Message) -> list[dict[str, Any]]:
-    """A message's images for Chat Completions."""
-    return [{"type": "image_url", "image_url": {"url": _address(each)}} for each in images_of(message)]
-
-
-def responses_parts(message: Message) -> list[dict[str, Any]]:
-    """A message's images for Responses."""
-    return [{"type": "input_image", "detail": "auto", "image_url": _address(each)} for each in images_of(message)]
-
-
-def anthropic_blocks(message: Message) -> list[dict[str, Any]]:
-    """A message's images for Anthropic's Messages."""
-    return [
-        {"type": "image", "source": {"type": "base64", "media_type": each["media_type"], "data": each["data"]}}
-        for each in images_of(message)
-    ]
-
-
 def without_refused(message: Message, *, sees: bool, refused: set[str]) -> Message:
     """The message without the images that a server refused, or for a model that `sees` none; its text says so."""
     rest = [each for each in images_of(message) if sees and each["data"] not in refused]
@@ -118,7 +100,3 @@ def note(model: str, error: ProviderError, which: Literal["earlier", "all"]) -> 
         f"{model} refused images ({error}): those of earlier messages and results are left out from now on; "
         "/drop N takes one out of the session"
     )
-
-
-def _address(picture: Any) -> str:
-    return f"data:{picture['media_type']};base64,{picture['data']}"

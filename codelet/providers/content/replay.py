@@ -29,20 +29,8 @@ from msgspec import Meta, Struct
 
 from codelet.errors import ProviderError, UsageError
 from codelet.messages import Message, images_of, kind_of, reminder_type
+from codelet.providers import protocol
 from codelet.providers.catalog import holds
-from codelet.providers.protocol import (
-    Chunk,
-    Effort,
-    FinishChunk,
-    FinishReason,
-    Provider,
-    ReasoningChunk,
-    RefusalChunk,
-    Request,
-    TextChunk,
-    ToolCallChunk,
-    UsageChunk,
-)
 from codelet.safety.secrets import mask as masked_text
 from codelet.usage import Usage
 
@@ -61,7 +49,6 @@ class RecordedCall(Struct, forbid_unknown_fields=True):
     arguments: str | dict[str, Any] = {}
 
     def sent(self) -> str:
-        """The arguments as on the wire."""
         given = self.arguments
         return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
 
@@ -95,7 +82,7 @@ class RecordedStep(Struct, forbid_unknown_fields=True):
     chunks: list[str] | None = None
     tool_calls: list[RecordedCall] = []
     usage: RecordedUsage | None = None
-    finish: FinishReason | None = None
+    finish: protocol.FinishReason | None = None
     pace: _Count = 0
     refusal: str = ""
     error: RecordedError | None = None
@@ -105,17 +92,17 @@ class RecordedStep(Struct, forbid_unknown_fields=True):
         if self.text is not None and self.chunks is not None:
             raise ValueError("has both text and chunks; only one can be played")
 
-    def content(self) -> Iterator[Chunk]:
+    def content(self) -> Iterator[protocol.Chunk]:
         """Yield the visible part of the answer, in order."""
-        yield from map(ReasoningChunk, _PIECE.findall(self.reasoning))
-        yield from map(TextChunk, _PIECE.findall(self.text or "") if self.chunks is None else self.chunks)
+        yield from map(protocol.ReasoningChunk, _PIECE.findall(self.reasoning))
+        yield from map(protocol.TextChunk, _PIECE.findall(self.text or "") if self.chunks is None else self.chunks)
         if self.refusal:
-            yield RefusalChunk(self.refusal)
+            yield protocol.RefusalChunk(self.refusal)
         for index, call in enumerate(self.tool_calls):
-            yield ToolCallChunk(index=index, id=call.id, name=call.name)
+            yield protocol.ToolCallChunk(index=index, id=call.id, name=call.name)
             sent = call.sent()
             for start in range(0, len(sent), _ARGUMENT_PIECE):
-                yield ToolCallChunk(index=index, arguments=sent[start : start + _ARGUMENT_PIECE])
+                yield protocol.ToolCallChunk(index=index, arguments=sent[start : start + _ARGUMENT_PIECE])
 
 
 class Recording(Struct, forbid_unknown_fields=True):
@@ -126,7 +113,7 @@ class Recording(Struct, forbid_unknown_fields=True):
     model: str = "recorded"
 
 
-class ReplayProvider(Provider):
+class ReplayProvider(protocol.Provider):
     """Plays a recording: the n-th complete answer is its n-th step, for any request.
 
     An interrupted step is played again from its start. `source` names the recording in messages; `pace`, in
@@ -140,14 +127,13 @@ class ReplayProvider(Provider):
         self.name = f"recording {source}"
         self.origin = f"replay:{source}"
         self.local = False
-        self.effort: Effort | None = None  # a recording answers as it once did
+        self.effort: protocol.Effort | None = None  # a recording answers as it once did
         self.prefix_bound = holds("bound", recording.model)
         self._recording = recording
         self._pace = pace
         self._position = 0
 
-    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """The chunks of the next step; raises ProviderError after the last one."""
+    async def stream(self, request: protocol.Request) -> AsyncGenerator[protocol.Chunk, None]:
         steps = self._recording.steps
         if self._position >= len(steps):
             count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
@@ -158,11 +144,11 @@ class ReplayProvider(Provider):
             yield chunk
             await asyncio.sleep(pause)
         if step.usage is not None:
-            yield UsageChunk(Usage(**msgspec.structs.asdict(step.usage)).consistent)
+            yield protocol.UsageChunk(Usage(**msgspec.structs.asdict(step.usage)).consistent)
         self._position += 1
         if step.error is not None:
             raise ProviderError(**msgspec.structs.asdict(step.error))
-        yield FinishChunk(step.finish or ("tool_calls" if step.tool_calls else "stop"))
+        yield protocol.FinishChunk(step.finish or ("tool_calls" if step.tool_calls else "stop"))
 
 
 def open_replay(path: str | Path) -> ReplayProvider:
@@ -193,7 +179,7 @@ def read_recording(text: str, source: str) -> Recording:
 Plain = dict[str, Any]
 
 
-def plain_request(request: Request) -> Plain:
+def plain_request(request: protocol.Request) -> Plain:
     """The request as a recording stores it, for reading: without secrets, and with an image's digest for its data."""
 
     def mask(text: str) -> str:
