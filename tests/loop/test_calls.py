@@ -122,10 +122,10 @@ async def test_changing_calls_run_alone_and_in_order(make_session: MakeSession, 
     assert [event.delta for event in of_type(seen, events.ToolProgress)] == ["changing c", "changing d"]
 
 
-def meets(own: str, *others: str) -> Call:
+def meets(own: str, *others: str, before: str = "") -> Call:
     """A command that ends once the others have begun."""
     awaited = " ".join(f"-e {other}" if at == 0 else f"-a -e {other}" for at, other in enumerate(others))
-    command = f"touch {own}; until [ {awaited} ]; do sleep 0.05; done; echo {own} met"
+    command = f"{before}touch {own}; until [ {awaited} ]; do sleep 0.05; done; echo {own} met"
     return Call(own, "bash", {"command": command, "timeout": 60})
 
 
@@ -165,6 +165,13 @@ async def test_what_writes_files_and_what_takes_gits_lock_waits_its_turn(
     results = of_type(await turn(make_session()), events.ToolResult)
     assert [event.status for event in results] == ["failed", "done", "done", "done", "done"]
     assert results[2].text.startswith("made\n") and results[4].text.startswith("made\n")
+
+
+async def test_other_commands_run_beside_one_of_git(make_session: MakeSession, model_server: ModelServer):
+    calls = [meets("one", "two", before="git status -s; "), meets("two", "one")]
+    model_server.script = [Reply(calls=calls), Reply("done")]
+    results = of_type(await turn(make_session()), events.ToolResult)
+    assert [event.status for event in results] == ["done", "done"]
 
 
 async def test_no_more_than_eight_commands_run_at_once(
