@@ -265,7 +265,7 @@ class _OpenQuestion:
         head = head_rows(question, renderer, number=self._number)
         if not self._is_printed:
             renderer.say([*head, *body, *where_rows(question, renderer)], asked=True)
-            renderer.seen(question.shown)
+            renderer.seen.add(question.shown)
             self._is_printed = True
 
         def scrolled(above: int) -> str:

@@ -137,7 +137,7 @@ class TerminalScreen(Screen):
 
     def forget(self) -> None:
         if "renderer" in vars(self):
-            self.renderer.forget()
+            self.renderer.shown_parts.forget()
 
     def note(self, text: str) -> None:
         self.say(*self.renderer.rows.note(clean(mask(text))))

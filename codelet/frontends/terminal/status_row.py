@@ -76,7 +76,8 @@ class StatusRow:
 
 def greeting(session: Session, columns: int, signs: Signs) -> list[str]:
     """The rows above the first prompt: version, model, folder, instruction files, first keys."""
-    folder = _shortened(clean(short_path(session.workspace)), columns, signs)
+    folder = clean(short_path(session.workspace))
+    folder = folder if len(folder) <= columns else signs.more + folder[len(signs.more) - columns :]
     parts = [f"codelet {__version__}", one_line(session.provider.model, columns), folder]
     rows = parts[:1]
     for part in filter(None, parts[1:]):
@@ -92,11 +93,6 @@ def greeting(session: Session, columns: int, signs: Signs) -> list[str]:
     if names:
         rows.append(fitted([f"instructions: {names[0]}", *names[1:]], columns - 1, signs))
     return [*rows, fitted(list(_KEYS), columns - 1, signs)]
-
-
-def _shortened(path: str, room: int, signs: Signs) -> str:
-    """Shorten a path from the left."""
-    return path if len(path) <= room else signs.more + path[len(signs.more) - room :]
 
 
 def extension_words(session: Session) -> list[str]:

@@ -180,7 +180,7 @@ class TurnView:
         loop = asyncio.get_running_loop()
         if self._renderer.is_owed:
             self._renderer.tick()
-        elif not self._renderer.is_asking and loop.time() - self._drawn_at >= _TICK_SECONDS:
+        elif not self._renderer.asking and loop.time() - self._drawn_at >= _TICK_SECONDS:
             self._show_waiting()  # a question does not change, a stream draws often enough
             self._line.refresh()
         self._ticker = loop.call_later(_OWED_SECONDS if self._renderer.is_owed else _TICK_SECONDS, self._tick)

@@ -49,8 +49,11 @@ class FrameStream(io.StringIO):
         self.gone: Callable[[], None] = lambda: None
         self._frame: list[str] | None = None
         self._terminal: int | None = None
-        self._is_open = self._is_watched = False
+        self._is_watched = False
         self._rest = bytearray()
+        with suppress(OSError, ValueError):  # no terminal, or one whose name is not to be had here
+            name = os.ttyname(file.fileno())
+            self._terminal = os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
     @contextmanager
     def frame(self) -> Iterator[list[str]]:
@@ -69,11 +72,6 @@ class FrameStream(io.StringIO):
         if self._frame is not None:
             self._frame.append(text)
         elif text:
-            if not self._is_open:
-                self._is_open = True
-                with suppress(OSError, ValueError):  # no terminal, or one whose name is not to be had here
-                    name = os.ttyname(self._file.fileno())
-                    self._terminal = os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
             framed = writable(f"{_BEGIN}{text}{_END}", self._file)
             if self._terminal is None:
                 self._file.write(framed)

@@ -73,6 +73,10 @@ class Renderer:
         """Calls that the user approved."""
         self.shown_parts = ShownParts()
         """Everything shown, in full."""
+        self.asking: Sequence[Text] = ()
+        """The rows of the open question."""
+        self.seen: set[str] = set()
+        """Changes that were printed in full: the results of their calls do not repeat them."""
         self.has_waiting = False
         """Whether collected text is not on the screen yet."""
         self._clock = clock
@@ -93,13 +97,7 @@ class Renderer:
         self._is_behind = False  # the terminal, at the last frame
         self._block = ""  # the kind of the last printed part
         self._is_parted = True  # a blank row is below it
-        self._asking: Sequence[Text] = ()
-        self._seen: set[str] = set()
         self._failure = ""  # why the request before failed, where its row is still near
-
-    @property
-    def is_asking(self) -> bool:
-        return bool(self._asking)
 
     @property
     def is_owed(self) -> bool:
@@ -159,26 +157,18 @@ class Renderer:
     def keep_prompt(self, text: str) -> None:
         self.shown_parts.add(ShownPart("prompt", f"{self.signs.prompt} you", text))
 
-    def forget(self) -> None:
-        """Drop everything that was shown; it stays on the screen."""
-        self.shown_parts.forget()
-
     def send(self, sequence: str) -> None:
         """Write a sequence that moves nothing, such as a bell."""
         if self._bottom is not None:
             self._bottom.stream.write(sequence)
 
-    def seen(self, shown: str) -> None:
-        """Remember that a call's change was printed in full: its result does not repeat it."""
-        self._seen.add(shown)
-
     def ask(self, rows: Sequence[Text]) -> None:
         """Show a question instead of the activity; no rows end it."""
-        if self._asking and not rows:
+        if self.asking and not rows:
             self._activity.restart()
             if self._bottom is not None:
                 self._bottom.fills = True
-        self._asking = rows
+        self.asking = rows
         self._draw()
 
     def stopping(self) -> None:
@@ -188,7 +178,7 @@ class Renderer:
 
     def stand_still(self, still: bool) -> None:
         """Show "stopping" and print nothing more, or resume."""
-        if still and self._asking:
+        if still and self.asking:
             return
         self._is_still, self._activity.stopping = False, still
         self._draw()
@@ -203,7 +193,7 @@ class Renderer:
         self._is_still = False
         self._end_stretch()
         self._activity.clear()
-        self._asking = self.waiting = ()
+        self.asking = self.waiting = ()
         self._frame(())
         if self._bottom is not None and not self._bottom.app:
             self._bottom.stream.finish()
@@ -215,7 +205,7 @@ class Renderer:
                 self._titles.clear()
                 self._report = None
                 self._block, self._is_parted = "prompt", False
-                self._seen.clear()
+                self.seen.clear()
                 self._failure = ""
                 self._activity.clear()
                 self._activity.now("waiting for the model")
@@ -313,7 +303,7 @@ class Renderer:
         whole = event.display if event.display is not None else event.text
         is_folded = clean(whole).rstrip("\n").count("\n") + 1 > len(rows) - 1
         self.shown_parts.add(ShownPart("call", rows[0].plain, whole, is_folded))
-        if event.display in self._seen:
+        if event.display in self.seen:
             rows = rows[:1]
         self._say("call", rows)
         if len(rows) > _TALL:
@@ -348,9 +338,9 @@ class Renderer:
         tail = self._stream.tail(max(height - _ABOVE_TAIL, 4)) if self._stream is not None else []
         if tail and self._block not in ("", "text") and not self._is_parted:
             tail = [Text(), *tail]
-        shown = self._asking or self._activity.rows(max(width, 20))
+        shown = self.asking or self._activity.rows(max(width, 20))
         gap = [Text()] if tail or (self._block and not self._is_parted) else []
-        if self._block == "asked" if self._asking else not (shown or self.waiting):
+        if self._block == "asked" if self.asking else not (shown or self.waiting):
             gap = []  # the question's first part is right above, or nothing is below
         self._frame([*tail, *gap, *shown, *self.waiting], width)
 
