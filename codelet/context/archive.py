@@ -62,20 +62,16 @@ class Archive:
         self.bytes = 0
         self.lost = 0
         self._entries: OrderedDict[str, Archived] = OrderedDict()
-        self._next = 1
+        self.next_number = 1
+        """The number of the next id. Each message gets one, in order, even if it does not fit."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    @property
-    def next_number(self) -> int:
-        """The number of the next id. Each message gets one, in order, even if it does not fit."""
-        return self._next
-
     def put(self, turn: int, message: Mapping[str, object]) -> str | None:
         """Store a message; return its id, or None if it alone is larger than the cap."""
-        key = f"r{self._next}"
-        self._next += 1
+        key = f"r{self.next_number}"
+        self.next_number += 1
         return key if self._store(key, turn, message) else None
 
     def take_out(self, message: Mapping[str, object]) -> list[Archived]:
@@ -108,7 +104,7 @@ class Archive:
         """Store a message under the id that it had in another archive."""
         following = int(key[1:]) + 1 if _OWN_ID.fullmatch(key) else 0
         if key not in self._entries and self._store(key, turn, message):
-            self._next = max(self._next, following)
+            self.next_number = max(self.next_number, following)
 
     def clear(self) -> None:
         self._entries.clear()

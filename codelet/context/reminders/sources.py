@@ -210,12 +210,6 @@ class GitStatus(Source):
             self._notices.say(self._unread)
 
 
-async def git_status(workspace: Path) -> str | None:
-    """The reminder's text; None outside a repository or without git."""
-    text, _, _ = await _ask_git(workspace)
-    return text
-
-
 async def _ask_git(workspace: Path) -> tuple[str | None, bool, str | None]:
     """Return within _TIMEOUT the reminder's text, whether git timed out, and why it refuses to read the repository."""
     answer = await run_git(workspace, "status", *STATUS, timeout=_TIMEOUT, limit=_OUTPUT_LIMIT)

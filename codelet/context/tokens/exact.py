@@ -65,21 +65,15 @@ def exact_size(messages: Sequence[ForeignMessage], fixed: Sequence[str], model: 
     return total + sum(count_tokens(part, encoding) for part in fixed)
 
 
-def load_encoding(name: str = "cl100k_base") -> Any:
-    """Return the encoding, loaded once, from any thread. Raises ExactUnavailable."""
-    with _lock:
-        if name not in _loaded:
-            _loaded[name] = _read(name)
-        return _loaded[name]
-
-
 def count_tokens(text: str, name: str = "cl100k_base") -> int:
     """Return the tokens of a text; special tokens count as plain text.
 
     A text over 200,000 characters is counted in pieces, which may add a token for each. Raises ExactUnavailable.
     """
-    encoding = load_encoding(name)
-    total = 0
+    with _lock:
+        if name not in _loaded:
+            _loaded[name] = _read(name)
+    encoding, total = _loaded[name], 0
     for start in range(0, len(text), PIECE):
         piece = text[start : start + PIECE]
         try:

@@ -7,13 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from codelet.context.reminders.sources import Environment, describe, git_status
+from codelet.context.reminders.sources import Environment, GitStatus, describe
 from codelet.prompt import GIT_CHANGES
 from tests.support import repo as repositories
 from tests.support.repo import git
 
 pytestmark = pytest.mark.needs("git")
 CHANGED = GIT_CHANGES.format(changes="").removeprefix("\n")
+
+
+async def git_status(folder: Path) -> str | None:
+    """The reminder's text at the start of a turn."""
+    status = GitStatus(folder)
+    await status.begin()
+    return await status.text()
 
 
 async def test_a_clean_repository(repo: Path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.context.reminders.sources import git_status
+from codelet.context.reminders.sources import GitStatus
 from codelet.errors import UsageError
 from codelet.frontends.command_prompt import TextScreen
 from codelet.frontends.commands.doctor import git_found
@@ -35,7 +35,9 @@ async def test_each_that_asks_says_so(repo: Path, ended: Path, make_session: Mak
     answer = await run_git(repo, "status")
     assert answer is not None
     assert (answer.exit_code, answer.broken_off) == (-9, ENDED)
-    assert ENDED in await git_status(repo)
+    status = GitStatus(repo)
+    await status.begin()
+    assert ENDED in (await status.text() or "")
     screen = TextScreen()
     with pytest.raises(UsageError, match=ENDED):
         await diff(screen, make_session(), "git")
