@@ -62,7 +62,7 @@ class Screen:
 def plain(*shown: events.Event, columns: int = 80) -> str:
     """The output to a pipe."""
     file = io.StringIO()
-    renderer = Renderer(OutputConsole(file=file, width=columns))
+    renderer = Renderer(OutputConsole(file=file, width=columns), clock=lambda: 100.0)
     for event in shown:
         renderer.show(event)
     renderer.stop()
@@ -88,7 +88,7 @@ def test_a_pipe_gets_plain_lines() -> None:
     )
     assert "\x1b" not in out
     assert "\r" not in out
-    assert [re.sub(r"0\.\d s", "0.0 s", line) for line in out.split("\n") if line] == [
+    assert [line for line in out.split("\n") if line] == [
         "· thought: Let me think.",
         "Title",
         "Some bold text",
