@@ -12,7 +12,7 @@ import pytest
 from codelet.safety.sandbox.command_lines import Bounds, bubblewrap_argv, landlock_argv, writable_root
 from codelet.safety.sandbox.git_attributes import find_attributes
 from codelet.safety.sandbox.places import Secrets, protected_places, seen_places
-from codelet.safety.sandbox.visible import home_in_system
+from codelet.safety.sandbox.visible import home_in_system, toolchains
 from tests.support import repo as repositories
 
 
@@ -195,6 +195,8 @@ def test_a_home_among_the_folders_of_the_system_is_not_shown_with_them(monkeypat
     ):
         monkeypatch.setenv("HOME", home)
         assert home_in_system(search) == hidden, home
+    monkeypatch.setenv("HOME", "/usr/share/me")
+    assert not {"/usr", "/usr/bin"} & set(toolchains("/srv/work", {"PATH": "/usr/bin"})), "they are seen already"
 
 
 @pytest.mark.needs("git")
