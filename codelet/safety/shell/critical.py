@@ -248,10 +248,8 @@ def nested_scripts(words: Sequence[str]) -> Iterator[str]:
             yield " ".join(inner[1:])
         elif name == "env":
             for index, word in enumerate(inner[1:], 1):
-                if found := re.fullmatch(r"(?:-\w*?S|--s\w*-?\w*=)(.+)", word, re.DOTALL):
-                    yield " ".join((found[1], *inner[index + 1 :]))
-                elif re.fullmatch(r"-\w*S|--s[\w-]*", word):
-                    yield " ".join(inner[index + 1 :])
+                if found := re.fullmatch(r"(?:-\w*?S|--s[\w-]*=)(.*)|--s[\w-]*", word, re.DOTALL):
+                    yield " ".join((found[1] or "", *inner[index + 1 :]))
         elif name in SHELLS or name == "su":
             for index, word in enumerate(inner[1:-1], 1):
                 if re.fullmatch(r"-\w*c|--command", word):

@@ -17,14 +17,7 @@ from codelet.safety.paths import judge_path, why_unread, workspace_root
 from codelet.safety.shell import programs
 from codelet.safety.shell.critical import FIND_RUNS
 from codelet.safety.shell.git_words import check_git
-from codelet.safety.shell.programs import (
-    Location,
-    ParsedArguments,
-    RefusedError,
-    folder_reached,
-    is_supplied,
-    parse_arguments,
-)
+from codelet.safety.shell.programs import Location, ParsedArguments, RefusedError
 from codelet.safety.shell.script_parser import Redirect, SimpleCommand
 from codelet.safety.tables import read_table, word_list
 
@@ -84,7 +77,7 @@ def check_command(command: SimpleCommand, workspace: Path, *, confined: bool, mo
                 raise RefusedError("cd to a place that is not certain")
             if os.environ.get("CDPATH") and not operands[0].startswith(("/", ".")):
                 raise RefusedError("cd with CDPATH set")
-            folder_reached("cd", operands[0], place)
+            programs.folder_reached("cd", operands[0], place)
 
 
 def check_redirect(redirect: Redirect, workspace: Path, *, confined: bool) -> None:
@@ -107,7 +100,11 @@ def _check(words: Sequence[str], place: _Place) -> None:
     if variable := next((one for one in loaded.split() if os.environ.get(one)), None):
         raise RefusedError(f"{name} loads what the environment names ({variable})")
     for started in (name, *_STARTS.get(name, ())):
-        if started not in _BUILTINS and started not in ("command", "time") and is_supplied(started, place.root):
+        if (
+            started not in _BUILTINS
+            and started not in ("command", "time")
+            and programs.is_supplied(started, place.root)
+        ):
             raise RefusedError(f"{started} is a program of the workspace")
     if (len(rest) == 1 and (name, rest[0]) in programs.VERSIONS) or (
         place.confined and _is_confined(name, rest, place)
@@ -123,7 +120,7 @@ def _check(words: Sequence[str], place: _Place) -> None:
     else:
         if "language" in program.marks:
             raise RefusedError(f"{name} asks without a sandbox")
-        parsed = ParsedArguments() if "raw" in program.marks else parse_arguments(name, program, rest)
+        parsed = ParsedArguments() if "raw" in program.marks else programs.parse_arguments(name, program, rest)
         _check_strictly(name, rest, parsed, place)
         _check_paths(parsed.uses, place)
 
@@ -154,7 +151,7 @@ def _is_confined(name: str, rest: list[str], place: _Place) -> bool:
     if name == "git":
         _check_paths(check_git(rest, place, mounts=place.mounts).uses, place)
     elif name in programs.WRAPPERS and not (name == "command" and rest[:1] and rest[0] in ("-v", "-V")):
-        inner = parse_arguments(name, programs.WRAPPERS[name], rest).operands[name == "timeout" :]
+        inner = programs.parse_arguments(name, programs.WRAPPERS[name], rest).operands[name == "timeout" :]
         if inner:
             _check(inner, place)
         elif name != "xargs":
@@ -169,12 +166,12 @@ def _listed(name: str, program: programs.Program, rest: list[str], place: _Place
         _check_paths([("read", word) for word in rest[1:] if not word.startswith("-")], place, sure=False)
         return
     if not any(isinstance(word, _Unknown) for word in rest):
-        _check_paths(parse_arguments(name, program, rest).uses, place)
+        _check_paths(programs.parse_arguments(name, program, rest).uses, place)
         return
     # An unknown word may become an option, whose writes fail. The known ones still count.
     loose = program.replace(operands="read*", marks=program.marks - {"options-first"})
     try:
-        _check_paths(parse_arguments(name, loose, rest).uses, place, sure=False)
+        _check_paths(programs.parse_arguments(name, loose, rest).uses, place, sure=False)
     except RefusedError as refused:
         if "the value of" not in str(refused) and "takes a number" not in str(refused):
             raise
