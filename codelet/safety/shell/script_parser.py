@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LENGTH_CAP = 16_384
 """Bytes of a command that is parsed; a longer one asks."""
-SIGN_CAP, COMMAND_CAP, DEPTH_CAP = 600, 40, 40
+NODE_CAP, SIGN_CAP, COMMAND_CAP, DEPTH_CAP = 6_000, 600, 40, 40
 NOT_PARSED, FORK_BOMB = "it cannot be parsed", "it defines a function that multiplies itself"
 _SIGNS = (b"|", b";", b"&", b"\n", b"$", b"`", b"(", b"{", b"[", b"<", b">", b'"')
 _ONLY_BASH = re.compile(r"\$['\"]|<\(|<<<|&>|>&[^0-9-]|\|&")
@@ -113,6 +113,8 @@ def read_script(command: str, workspace: Path = _ANYWHERE) -> Script:
     if _ONLY_BASH.search(command) and find_program("bash", workspace) is None:
         script.parts.append(UnclearPart("it has bash syntax, and there is no bash"))
     root = _parser().parse(source).root_node
+    if root.descendant_count > NODE_CAP:
+        return Script(command, UnclearPart("it has too many parts to look at"), unread=True)
     if root.has_error:
         script.parts.append(UnclearPart(NOT_PARSED))
     _Reader(source, script, workspace_root(workspace)).read(root)
