@@ -70,7 +70,7 @@ def compact(
     given = [message for message in messages if isinstance(message, dict)]
     before = sum(sizes if len(sizes) == len(messages) else map(measure, given))
     report = CompactionReport(tier=0, target=limits.size, before=before, after=sum(sizes))
-    unchanged = Compacted(cast("list[dict[str, Any]]", normal.messages), report)
+    unchanged = Compacted(_as_given(normal.messages, normal, messages), report)
     if report.after <= limits.size and not settings.fold:
         return unchanged
     work = _Compaction(normal, sizes, measure, settings, limits, handoff, records or {})
@@ -81,8 +81,21 @@ def compact(
         if not bare and settings.fold and len(plan.kept) == len(normal.messages):
             return unchanged
         if (made := work.made(plan)) is not None:
-            return made._replace(report=made.report.replace(before=before))
+            own = _as_given(made.messages, normal, messages)
+            return Compacted(own, made.report.replace(before=before))
     raise IrreducibleContext(limits.size, work.floor(plan.fixed))
+
+
+def _as_given(
+    made: Sequence[ForeignMessage], normal: Normalised, given: Sequence[ForeignMessage]
+) -> list[dict[str, Any]]:
+    """Return `made` with the caller's own object for each message that only got a kind."""
+    own = {
+        id(message): given[at]
+        for message, at in zip(normal.messages, normal.origin, strict=True)
+        if at >= 0 and message is not given[at] and message == given[at]
+    }
+    return [cast("dict[str, Any]", own.get(id(message), message)) for message in made]
 
 
 class _Text(NamedTuple):
