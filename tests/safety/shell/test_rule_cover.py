@@ -55,6 +55,7 @@ WRITE_RUN_OR_LOAD = {
         "eslint -f ./evil.js src",
         "eslint --rulesdir x src",
         "eslint --resolve-plugins-relative-to=x src",
+        "eslint --no-config-lookup=x.js src",
     ],
     "bash(prettier *)": [
         "prettier --plugin=./evil.js src",
