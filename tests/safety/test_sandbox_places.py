@@ -272,6 +272,12 @@ def test_landlock_grants_all_but_what_is_kept(root: Path) -> None:
     assert str(root / "a.txt") not in request["read"] and str(root) not in request["read"]
 
 
+def test_landlock_grants_no_home_with_the_folders_of_the_system(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/usr/share")
+    read = json.loads(landlock_argv(["ls"], Bounds(root=str(root)))[4])["read"]
+    assert "/usr/bin" in read and not {"/usr", "/usr/share"} & set(read)
+
+
 def test_the_whole_file_system_is_no_workspace(root: Path) -> None:
     (root / "way").symlink_to("/")
     for place in (Path("/"), root / "way"):
