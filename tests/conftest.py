@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.support import repo as repositories
 from tests.support.amount import FULL
@@ -26,6 +27,9 @@ from tests.support.server import ModelServer
 from tests.support.sessions import make_session as make_session
 from tests.support.shared import ABSENT, SHARED
 from tests.support.terminal import Terminal
+
+settings.register_profile("codelet", deadline=None)  # a busy machine makes no test wrong
+settings.load_profile("codelet")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -45,7 +45,10 @@ def parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
     else:
         if bare:
             _refuse_near_command(bare)
-    _take_continue(read)
+    if (target := read.pop("session")) is not None:
+        if read["export"] is not None or read["resume"] is not None:
+            raise UsageError("--session TARGET is --export TARGET --resume TARGET: give one or the other")
+        read["export"] = read["resume"] = target
     if bare:
         if read["prompt"] is not None:
             raise UsageError("two prompts: give one, with -p or without")
@@ -129,14 +132,6 @@ def _read_command(command: str, rest: list[str], read: dict[str, object]) -> Non
     # The words of a review can come between its options; a parser with subcommands cannot be read that way.
     parse = parser.parse_intermixed_args if command == "review" else parser.parse_args
     read |= vars(parse(rest)) | {"command": command}
-
-
-def _take_continue(read: dict[str, object]) -> None:
-    target = read.pop("session")
-    if target is not None:
-        if read["export"] is not None or read["resume"] is not None:
-            raise UsageError("--session TARGET is --export TARGET --resume TARGET: give one or the other")
-        read["export"] = read["resume"] = target
 
 
 def _refuse_near_command(bare: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import termios
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -42,19 +43,12 @@ def trusted(settings: Settings, trusting: Callable[[], Settings]) -> Settings:
     for name, value in changes.items():
         text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
         sys.stdout.write(f"  {name} = {one_line(text, _MOST_SHOWN)}\n")
-    _forget_typed_ahead()
+    with suppress(termios.error, OSError):  # what was typed before the question was shown does not answer it
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     sys.stdout.write("Use them for this session? [y/N] ")
     sys.stdout.flush()
     answer = sys.stdin.readline()
     return changed if answer.strip().lower() in ("y", "yes") else settings
-
-
-def _forget_typed_ahead() -> None:
-    """Discard keys that were typed before the question was shown."""
-    import termios
-
-    with suppress(termios.error, OSError):
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 def _profiles(settings: Settings, folder: Path) -> list[str]:

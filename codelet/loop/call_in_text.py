@@ -53,10 +53,6 @@ def called_in_text(text: str) -> str | None:
         place = text.find("{", last.start())
         if end is None and place >= 0 and _value_at_end(text, place) is not None:  # its closing tag is missing
             return last["name"]
-    return _called_in_json(text)
-
-
-def _called_in_json(text: str) -> str | None:
     for found in _JSON_CALL.finditer(text):
         value = _value_at_end(text, found.end())
         if value is not None:

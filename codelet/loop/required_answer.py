@@ -52,7 +52,9 @@ class RequiredAnswer:
         Raises UsageError if the schema cannot be applied.
         """
         self.text = None
-        text = _json_of(answer)
+        text = answer.strip().removeprefix("\ufeff").strip()
+        if len(blocks := _FENCED.findall(text)) == 1 and not text.startswith(("{", "[", '"')):
+            text = blocks[0].strip()
         try:
             values = [(text, json.loads(text, parse_constant=_refuse))]
         except (ValueError, RecursionError) as error:
@@ -155,13 +157,6 @@ def required_answer(given: str | JsonSchema) -> RequiredAnswer:
     if not isinstance(schema, dict):
         raise UsageError(f"{given}: $: a schema is a JSON object, not {type(schema).__name__}")
     return RequiredAnswer(schema, given)
-
-
-def _json_of(answer: str) -> str:
-    """Return the JSON text of an answer: all of it, or its one fenced block."""
-    text = answer.strip().removeprefix("\ufeff").strip()
-    blocks = _FENCED.findall(text)
-    return blocks[0].strip() if len(blocks) == 1 and not text.startswith(("{", "[", '"')) else text
 
 
 def _references(schema: object, place: str) -> Iterator[tuple[str, str]]:

@@ -50,20 +50,14 @@ _looked: list[tuple[float, list[RunningProcess]]] = []
 """When processes were last looked at, by the uptime, and what was found."""
 
 
-def _platform() -> str:
-    """The system, its release and processor, and its C library: `platform.platform` would run a program, `uname`."""
-    system = os.uname()
-    library = "".join(platform.libc_ver())
-    return "-".join((system.sysname, system.release, system.machine, *(("with", library) if library else ())))
-
-
 def machine_state(workspace: Path) -> MachineState:
     """Platform, Python, memory in MB, the use of the workspace's disk and the battery in %, the uptime
     in seconds, and the user's largest processes. Reads a few hundred small files: call it in a thread.
     """
+    system, library = os.uname(), "".join(platform.libc_ver())  # `platform.platform` would run a program, `uname`
     state: MachineState = {
         "workspace": str(workspace),
-        "platform": _platform(),
+        "platform": "-".join((system.sysname, system.release, system.machine, *(("with", library) if library else ()))),
         "python": platform.python_version(),
     }
     memory = {name: int(size) / 1024 for name, size in _MEMORY.findall(_text(Path("/proc/meminfo")))}

@@ -168,15 +168,11 @@ async def _run_to_its_end(context: ToolContext, progress: Progress, command: str
     text = "\n".join((_text(done, seconds), *line, *notes))
     context.outputs.append((began, f"{command}\n{text}"))
     blocked = failed and context.kept_from_writing is not None and context.kept_from_writing(text)
-    told = [context.write_note.format(rule=_rule_for(command))] if blocked else []
+    rule = f"bash({command})" if _PLAIN.fullmatch(command) else "bash"
+    told = [context.write_note.format(rule=rule)] if blocked else []
     told += [context.sandbox_note, context.home_note if _misses_home(context, text) else ""] if failed else []
     text = "\n".join(filter(None, (text, *told)))
     return ToolOutput(text, failed=failed, most=_SHOWN, caveat=caveat, ended=ended, blocked=blocked)
-
-
-def _rule_for(command: str) -> str:
-    """The rule that lets exactly this command run outside the sandbox."""
-    return f"bash({command})" if _PLAIN.fullmatch(command) else "bash"
 
 
 def _prepared(

@@ -22,9 +22,11 @@ def folders_named(command: str, root: Path) -> Iterator[Path]:
     before = ""
     for word in _words(command):
         for base in tuple(bases):
-            folder = _folder_of(os.path.join(base, word))
-            if folder is None:
+            path = os.path.join(base, word)
+            place = next(filter(os.path.isdir, (path, os.path.dirname(path))), None)
+            if place is None:
                 continue
+            folder = os.path.realpath(place)
             yield Path(folder)
             if before in ("cd", "pushd", "-C") and folder not in bases and len(bases) < _MOST_BASES:
                 bases.append(folder)
@@ -38,11 +40,3 @@ def _words(command: str) -> Iterator[str]:
         word = word.partition("=")[2] if word.startswith("-") and "=" in word else word
         if word and "\0" not in word:
             yield word
-
-
-def _folder_of(path: str) -> str | None:
-    """Return the folder that a path is, or that holds it, resolved; None if neither exists."""
-    for place in (path, os.path.dirname(path)):
-        if os.path.isdir(place):
-            return os.path.realpath(place)
-    return None

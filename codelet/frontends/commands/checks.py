@@ -55,17 +55,16 @@ def run_verify(arguments: argparse.Namespace) -> int:
     """
     report = verify(Path(arguments.file))
     other_end = arguments.expect is not None and arguments.expect != report.last_hash
-    print(_report_as_json(report) if arguments.json else _report_explained(report, may_run=arguments.open))
+    if arguments.json:
+        problems = [{"line": problem.line, "what": problem.what} for problem in report.problems]
+        fields = {"records": report.records, "problems": problems, "unclosed": report.unclosed}
+        print(json.dumps(fields | {"last_hash": report.last_hash}))
+    else:
+        print(_report_explained(report, may_run=arguments.open))
     if other_end:
         print("the last hash is not the expected one: the end was cut off or rewritten")
     cut = bool(report.unclosed) and not arguments.open
     return EXIT_INCOMPLETE if report.problems or other_end or cut or not report.records else EXIT_DONE
-
-
-def _report_as_json(report: AuditReport) -> str:
-    problems = [{"line": problem.line, "what": problem.what} for problem in report.problems]
-    fields = {"records": report.records, "problems": problems, "unclosed": report.unclosed}
-    return json.dumps(fields | {"last_hash": report.last_hash})
 
 
 def _report_explained(report: AuditReport, *, may_run: bool) -> str:

@@ -99,12 +99,11 @@ def name_globs(glob: str) -> list[str]:
     """Globs for the last component, without brackets: whatever `glob` finds matches at least one of them."""
     if glob[:1] == "!":
         return ["*"]
-    names = {re.sub(rf"(\\.)|{_BRACKETS}|[\[\]]|\*+", _simpler, plain.rpartition("/")[2]) for plain in expand(glob)}
+    names = {
+        re.sub(rf"(\\.)|{_BRACKETS}|[\[\]]|\*+", lambda found: found[1] or "*", plain.rpartition("/")[2])
+        for plain in expand(glob)
+    }
     return sorted(name or "*" for name in names)
-
-
-def _simpler(match: re.Match[str]) -> str:
-    return match[1] or "*"
 
 
 def expand(glob: str) -> list[str]:
@@ -112,22 +111,15 @@ def expand(glob: str) -> list[str]:
     done, waiting = [], [glob]
     while waiting:
         plain = waiting.pop()
-        braces = _innermost(plain)
-        if braces is None:
+        innermost = re.search(r"\{([^{}]*)\}", plain)
+        if innermost is None:
             done.append(plain)
         else:
-            start, end = braces
-            parts = plain[start + 1 : end].split(",")
-            waiting += [plain[:start] + part + plain[end + 1 :] for part in reversed(parts)]
+            before, after = plain[: innermost.start()], plain[innermost.end() :]
+            waiting += [before + part + after for part in reversed(innermost[1].split(","))]
         if len(done) + len(waiting) > _MOST_ALTERNATIVES:
             raise ToolError(f"the glob {glob!r} has too many alternatives: use a simpler one")
     return done
-
-
-def _innermost(glob: str) -> tuple[int, int] | None:
-    """Return the place of the first innermost pair of braces."""
-    match = re.search(r"\{[^{}]*\}", glob)
-    return (match.start(), match.end() - 1) if match else None
 
 
 def _path_regex(glob: str) -> str:
