@@ -18,8 +18,6 @@ from urllib.parse import SplitResult, urlsplit
 from codelet.errors import ProviderError, UsageError
 from codelet.system.text.secret_shapes import without_login
 
-READ_SIZE = 65_536
-"""Bytes that are read or copied in one go."""
 _STREAM_LIMIT = 65_536
 _NAMED = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _HASHED = r"[0-9a-f]{8}\.\d+"
@@ -77,13 +75,9 @@ class Connection:
         self._quick_reads = min(self._quick_reads + 1, 2 * _MANY_READS) if quick else self._quick_reads // 2
         return data
 
-    def write(self, head: bytes, body: bytes) -> None:
+    def begin(self) -> None:
+        """Begin a request, which is written to `writer` next."""
         self.used, self._quick_reads = True, 0
-        if len(body) <= READ_SIZE:
-            self.writer.write(head + body)
-        else:  # avoids another copy of a long list
-            self.writer.write(head)
-            self.writer.write(body)
 
     def close(self) -> None:
         """Close immediately: the server must see a cancel."""

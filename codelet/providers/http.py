@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 _FRESH = 2.0
 
+_JOINED = 65_536
+"""Bytes of a body that is written in one piece with its head."""
+
 
 class HttpClient:
     """Posts to one base address and keeps its connection open between requests.
@@ -166,7 +169,9 @@ class HttpClient:
         if self._shows:
             show_request(f"{self._method} {target} to {self.place}", every, body)
         try:
-            connection.write(head, body)
+            connection.begin()
+            for part in [head + body] if len(body) <= _JOINED else [head, body]:  # a long list is not copied again
+                connection.writer.write(part)
             async with asyncio.timeout(self._deadlines.between_chunks):
                 await connection.writer.drain()
         except TimeoutError:

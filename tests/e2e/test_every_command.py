@@ -29,7 +29,7 @@ ASKED = {
 # In this order: what is typed, and what of the answer has to come. Together they have every command of /help.
 ROWS = [
     ("/help", "/help all"), ("/help usage", "tokens and cost"), ("/help nothing", "there is no command /nothing"),
-    ("/keys", "Ctrl-D"), ("/keys x", "takes no argument"), ("?", "Ctrl-D"), ("help", "/help all"),
+    ("/keys", "Ctrl-D"), ("/keys x", "takes no argument"), ("help", "/help all"),
     ("/mcp", "No MCP servers"),
     ("first words", "Answer 1"),
     ("second words", "Answer 2"),

@@ -140,7 +140,8 @@ class Fetcher:
                 "connection": "close",
             }
             target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-            connection.write(request_head("GET", target, headers), b"")
+            connection.begin()
+            connection.writer.write(request_head("GET", target, headers))
             response = Response(connection, _DEADLINES, "GET")
             await response.read_head()
             packed = response.headers.get("content-encoding", "identity")
