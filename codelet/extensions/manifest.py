@@ -219,7 +219,7 @@ class Listed(Extension, Guard, Source):
         self._offers = offers
         self._session: SessionView
         self.awake: Extension | None = None
-        self.tools = tuple(map(self._tool, row.tools))
+        self.tools = tuple(_LateTool(self, each.name).tool() for each in row.tools)
         self.commands = tuple(
             Command(name, about, partial(self._command, name), arguments)
             for name, (about, arguments) in row.commands.items()
@@ -229,7 +229,7 @@ class Listed(Extension, Guard, Source):
         self.guards = (self,) if row.guard else ()
         self.in_subsessions = row.in_subsessions
         self.offers_later = row.late and given is not None and row.starts(given)
-        self.parts = tuple(map(self._part, row.keys))
+        self.parts = tuple(_LatePart(self, key, wakes="export" in row.wakes).part() for key in row.keys)
 
     def wake(self) -> Extension:
         """Return the extension, created if necessary."""
@@ -305,40 +305,60 @@ class Listed(Extension, Guard, Source):
     async def _command(self, name: str, session: SessionView, argument: str) -> str:
         return await next(each for each in self.wake().commands if each.name == name).run(session, argument)
 
-    def _tool(self, row: ToolRow) -> Tool:
-        """Return the tool of a row: its description from the row, its functions from the extension's tool."""
 
-        def own() -> Tool:
-            return next(each for each in self.wake().tools if each.name == row.name)
+class _LateTool:
+    """A row's tool: its description is the row's, its functions are those of the extension's tool."""
 
-        async def run(context: ToolContext, progress: Callable[[str], None], **arguments: Any) -> ToolOutput:
-            return await own().run(context, progress, **arguments)
+    __slots__ = ("_listed", "_name")
 
-        def preview(context: ToolContext, arguments: Arguments) -> Preview:
-            return own().previewed(context, arguments)
+    def __init__(self, listed: Listed, name: str) -> None:
+        self._listed, self._name = listed, name
 
-        def check(arguments: Arguments) -> Arguments:
-            checked = own().check
-            return arguments if checked is None else checked(arguments)
-
+    def tool(self) -> Tool:
         return Tool(
-            row.name, *_request_form(row.name), run, in_memory, lambda arguments: own().about(arguments), preview, check
+            self._name, *_request_form(self._name), self._run, in_memory, self._about, self._preview, self._check
         )
 
-    def _part(self, key: str) -> ExportPart:
-        """Return a key of the row. It saves nothing before the extension exists, unless an export creates it."""
+    def _own(self) -> Tool:
+        return next(each for each in self._listed.wake().tools if each.name == self._name)
 
-        def own() -> ExportPart:
-            return next(part for part in self.wake().parts if part.key == key)
+    async def _run(self, context: ToolContext, progress: Callable[[str], None], **arguments: Any) -> ToolOutput:
+        return await self._own().run(context, progress, **arguments)
 
-        def save() -> Any:
-            return UNSAID if self.awake is None and "export" not in self._row.wakes else own().save()
+    def _about(self, arguments: Arguments) -> str:
+        return self._own().about(arguments)
 
-        def restore(value: object) -> None:
-            if value or self.awake is not None:
-                own().restore(value)
+    def _preview(self, context: ToolContext, arguments: Arguments) -> Preview:
+        return self._own().previewed(context, arguments)
 
-        return ExportPart(key, save, restore, lambda: own().schema())
+    def _check(self, arguments: Arguments) -> Arguments:
+        checked = self._own().check
+        return arguments if checked is None else checked(arguments)
+
+
+class _LatePart:
+    """A row's key of the export. It saves nothing before the extension exists, unless an export creates it."""
+
+    __slots__ = ("_key", "_listed", "_wakes")
+
+    def __init__(self, listed: Listed, key: str, *, wakes: bool) -> None:
+        self._listed, self._key, self._wakes = listed, key, wakes
+
+    def part(self) -> ExportPart:
+        return ExportPart(self._key, self._save, self._restore, self._schema)
+
+    def _own(self) -> ExportPart:
+        return next(part for part in self._listed.wake().parts if part.key == self._key)
+
+    def _save(self) -> Any:
+        return UNSAID if self._listed.awake is None and not self._wakes else self._own().save()
+
+    def _restore(self, value: object) -> None:
+        if value or self._listed.awake is not None:
+            self._own().restore(value)
+
+    def _schema(self) -> Mapping[str, Any]:
+        return self._own().schema()
 
 
 def _class_of(row: ManifestRow) -> Any:
