@@ -6,9 +6,9 @@ that to encode each message once (see `providers/native.py`).
 Three kinds of message have the role of the user: prompts, reminders and segments. A message's kind is set when it is
 made, in an attribute that no wire and no file contains; its text decides nothing. Only for a list from outside does
 `with_kinds` derive the kinds from the texts, once.
-"""
 
-from __future__ import annotations
+Annotations are evaluated here, not postponed: each start would compile those of the TypedDicts again.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, Required, TypedDict, TypeVar, cast
