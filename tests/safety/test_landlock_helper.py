@@ -174,9 +174,12 @@ def write(path, flags=os.O_WRONLY | os.O_CREAT, **named):
     finally:
         os.close(descriptor)
 
-def exchange(one, other):
-    if libc.renameat2(-100, one.encode(), -100, other.encode(), 2):
+def called(function, *arguments):
+    if function(*arguments):
         raise OSError(ctypes.get_errno(), "")
+
+def exchange(one, other):
+    called(libc.renameat2, -100, one.encode(), -100, other.encode(), 2)
 
 os.umask(0o027)
 here = os.open(".", os.O_RDONLY)
@@ -200,6 +203,9 @@ done = {
     "beside a protected folder": tried(write, ".github/new"),
     "mode": tried(os.chmod, "made/renamed", 0o751),
     "no folder": tried(write, "absent/x") - errno.ENOENT,
+    "no address": tried(called, libc.mkdir, ctypes.c_void_p(-1), 0o700) - errno.EFAULT,
+    "a mode at no address": tried(called, libc.chmod, ctypes.c_void_p(-1), 0o700) - errno.EFAULT,
+    "an owner below zero": tried(called, libc.chown, b"new", -2, -1) - errno.EPERM,
     "into a temporary folder": tried(os.rename, "linked", os.environ["TMPDIR"] + "/x") - errno.EXDEV,
 }
 os.symlink(".git", "way")
@@ -224,6 +230,10 @@ refused = {
     "by a link to the file": tried(write, "file", os.O_WRONLY),
     "by the process's own folder": tried(write, "/proc/self/cwd/.git/hook"),
     "by the other case": tried(write, ".GIT"),
+    "of a hidden file": tried(write, "hidden", os.O_RDWR),
+    "a hidden file is read": tried(os.open, "hidden", os.O_RDONLY),
+    "a hidden file gets another name": tried(os.rename, "hidden", "seen"),
+    "a hidden file gets a second name": tried(os.link, "hidden", "seen"),
     "without a name": tried(write, ".git", os.O_WRONLY | os.O_TMPFILE),
     "outside": tried(write, f"{outside}/x"),
     "above": tried(write, "../x"),
@@ -242,18 +252,19 @@ async def test_beside_protected_entries_all_else_can_be_made_renamed_and_removed
     root, outside = tmp_path / "work", tmp_path / "outside"
     for folder in (root / ".git", root / ".github/workflows", root / "folder", outside):
         folder.mkdir(parents=True)
-    for path in (root / ".git/config", root / "protected", root / "plain", outside / "kept"):
+    for path in (root / ".git/config", root / "protected", root / "hidden", root / "plain", outside / "kept"):
         path.write_text("planted\n")
     protected = tuple(str(root / name) for name in (".git", ".github/workflows", "protected"))
 
     def kept() -> list[object]:
-        places = [root / ".git", root / ".git/config", root / ".github/workflows", root / "protected", outside]
+        names = (".git", ".git/config", ".github/workflows", "protected", "hidden")
+        places = [*(root / name for name in names), outside]
         return [(path, path.stat().st_ino, path.stat().st_mtime_ns, path.stat().st_mode) for path in places]
 
     before = kept()
     words = landlock_argv(
         [sys.executable, "-c", _WRITES, str(root), str(outside)],
-        Bounds(root=str(root), protected=protected, open_home=True),
+        Bounds(root=str(root), protected=protected, hidden=(str(root / "hidden"),), open_home=True),
     )
     done = await run_child(words, cwd=tmp_path, timeout=60, output_limit=10_000)
     if "the kernel has no Landlock" in done.output:
@@ -264,11 +275,45 @@ async def test_beside_protected_entries_all_else_can_be_made_renamed_and_removed
     assert refused["exchanged with another"] == errno.EINVAL, "programs try again without"
     assert kept() == before
     assert sorted(path.name for path in root.iterdir()) == [
-        ".git", ".github", "file", "linked", "made", "moved", "new", "out", "plain", "protected", "way"
+        ".git", ".github", "file", "hidden", "linked", "made", "moved", "new", "out", "plain", "protected", "way"
     ]  # fmt: skip
     assert (root / "plain").read_text() == "newnew"
     assert ((root / "new").stat().st_mode & 0o777, (root / "made").stat().st_mode & 0o777) == (0o640, 0o750)
     assert (root / "made/renamed").stat().st_mode & 0o777 == 0o751
+
+
+_KILLED = """
+import os, signal
+for number in range(38):  # a way on which the helper needs a while
+    os.symlink("./" * 2000 + (f"way{number + 1}" if number < 37 else "."), f"way{number}")
+for moment in range(400):
+    reads, writes = os.pipe()
+    child = os.fork()
+    while not child:
+        os.write(writes, b"1")
+        os.close(os.open("way0/made", os.O_WRONLY | os.O_CREAT))
+    os.read(reads, 1)
+    for _ in range(moment % 100 * 60):
+        pass
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(reads)
+    os.close(writes)
+os.mkdir("end")
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the numbers of its calls are not known")
+async def test_the_helper_outlives_callers_that_are_killed_while_it_answers(tmp_path: Path) -> None:
+    protected = tmp_path / "protected"
+    protected.touch()
+    bounds = Bounds(root=str(tmp_path), protected=(str(protected),), open_home=True)
+    words = landlock_argv([sys.executable, "-c", _KILLED], bounds)
+    done = await run_child(words, cwd=tmp_path, timeout=60, output_limit=10_000)
+    if "the kernel has no Landlock" in done.output:
+        pytest.skip("needs Landlock")
+    assert (done.exit_code, done.output) == (0, "")
+    assert (tmp_path / "end").is_dir()
 
 
 _USES_TEMPORARY = """

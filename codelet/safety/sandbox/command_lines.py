@@ -122,7 +122,8 @@ def landlock_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
     separately. The helper makes new entries there, but for a command that lasts, and no new one can be read where
     something is hidden.
     """
-    excepted = (*bounds.protected, f"{bounds.root}/.git") if bounds.settled else bounds.protected
+    closed = (*bounds.protected, *bounds.hidden)  # a right to write is one to read, too
+    excepted = (*closed, f"{bounds.root}/.git") if bounds.settled else closed
     writable = _granted(bounds.root, excepted) if bounds.kind == "workspace" else []
     system = ("/",) if bounds.open_home else (*seen_of_system(), "/proc", "/dev/pts")
     covered = None if bounds.open_home else home_in_system(os.environ.get("PATH", ""))
@@ -133,7 +134,7 @@ def landlock_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
     calls = filter_program(network=bounds.network, metadata=False, writing=helped)
     request = {
         "write": writable,
-        "guarded": [bounds.root, *bounds.protected] if helped else [],
+        "guarded": [bounds.root, *closed] if helped else [],
         "read": [granted for place in real for granted in _granted(place, not_read)]
         + [granted for place in besides for granted in _granted(place, bounds.hidden)],
         "list": [*real, *besides],

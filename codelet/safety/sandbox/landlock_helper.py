@@ -6,9 +6,9 @@ write, removes its private temporary folder, and exits as the command did. Argum
 "guarded": [paths], "read": [paths], "list": [paths], "network": bool, "calls": hex, "helped": {number: row},
 "temporary": path}`, then the command's words. Any failure ends the helper: no command runs with more rights than that.
 
-Landlock grants folders with all that is in them. In a workspace with protected entries, `guarded` (the workspace, then
-these entries), it can grant only the other entries one by one; so the parent also opens, makes, renames and removes
-what is not protected there. All calls that it leaves to the kernel meet Landlock.
+Landlock grants folders with all that is in them. In a workspace with protected or hidden entries, `guarded` (the
+workspace, then these entries), it can grant only the other entries one by one; so the parent also opens, makes, renames
+and removes the others there. All calls that it leaves to the kernel meet Landlock.
 """
 
 from __future__ import annotations
@@ -248,7 +248,10 @@ def _write(
         if guarded == {False}:
             return None
         with open(f"/proc/{task}/status", encoding="ascii", errors="replace") as status:
-            os.umask(next(int(line.split()[1], 8) for line in status if line.startswith("Umask:")))
+            masks = [int(line.split()[1], 8) for line in status if line.startswith("Umask:")]
+        if not masks:
+            raise ProcessLookupError(errno.ESRCH, "the caller was killed")
+        os.umask(masks[0])
         value = ctypes.c_int(arguments[int(at[0])]).value
         if what == "open":
             opens = at != [_NO_POSITION]
@@ -316,7 +319,7 @@ def _change(name: str, what: str, positions: list[str], task: int, arguments: li
         if what == "chmod":
             os.chmod(opened, arguments[value] & 0o7777)
         elif what == "chown":
-            os.chown(opened, *(ctypes.c_int(arguments[value + step]).value for step in (0, 1)))
+            os.chown(opened, *(ctypes.c_uint(arguments[value + step]).value for step in (0, 1)))
         else:
             times = _memory(task, arguments[value], _TIMES_SIZE) if arguments[value] else None
             if _LIBC.utimensat(_AT_FDCWD, os.fsencode(opened), times, 0):
@@ -339,6 +342,8 @@ def _memory(task: int, address: int, size: int) -> bytes:
     memory = os.open(f"/proc/{task}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.pread(memory, size, address)
+    except (OSError, OverflowError) as error:  # Python refuses addresses that are too large for an offset
+        raise OSError(errno.EFAULT, os.strerror(errno.EFAULT)) from error
     finally:
         os.close(memory)
 
