@@ -234,6 +234,8 @@ refused = {
     "a hidden file is read": tried(os.open, "hidden", os.O_RDONLY),
     "a hidden file gets another name": tried(os.rename, "hidden", "seen"),
     "a hidden file gets a second name": tried(os.link, "hidden", "seen"),
+    "a protected file by a further name": tried(os.unlink, "further"),
+    "renamed by a further name": tried(os.rename, "further", "seen"),
     "without a name": tried(write, ".git", os.O_WRONLY | os.O_TMPFILE),
     "outside": tried(write, f"{outside}/x"),
     "above": tried(write, "../x"),
@@ -254,6 +256,7 @@ async def test_beside_protected_entries_all_else_can_be_made_renamed_and_removed
         folder.mkdir(parents=True)
     for path in (root / ".git/config", root / "protected", root / "hidden", root / "plain", outside / "kept"):
         path.write_text("planted\n")
+    (root / "further").hardlink_to(root / "protected")  # such as a short name on other file systems
     protected = tuple(str(root / name) for name in (".git", ".github/workflows", "protected"))
 
     def kept() -> list[object]:
@@ -275,7 +278,8 @@ async def test_beside_protected_entries_all_else_can_be_made_renamed_and_removed
     assert refused["exchanged with another"] == errno.EINVAL, "programs try again without"
     assert kept() == before
     assert sorted(path.name for path in root.iterdir()) == [
-        ".git", ".github", "file", "hidden", "linked", "made", "moved", "new", "out", "plain", "protected", "way"
+        ".git", ".github", "file", "further", "hidden", "linked", "made", "moved", "new", "out", "plain", "protected",
+        "way",
     ]  # fmt: skip
     assert (root / "plain").read_text() == "newnew"
     assert ((root / "new").stat().st_mode & 0o777, (root / "made").stat().st_mode & 0o777) == (0o640, 0o750)

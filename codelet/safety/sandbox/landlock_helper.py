@@ -155,7 +155,9 @@ class Places:
 
     def __init__(self, writable: list[str], guarded: list[str]) -> None:
         self._writable = writable
-        self._root, *self._protected = guarded or [""]
+        self._root, *named = guarded or [""]
+        self._protected = [each for each in named if each.startswith(f"{self._root}/")]
+        self._leading = [folder for each in self._protected for folder in self._above(each)]
 
     def hold(self, place: str) -> bool:
         """Return whether the command may change the status of a resolved place."""
@@ -164,15 +166,31 @@ class Places:
     def guard(self, place: str) -> bool:
         """Return whether the helper may make, replace or remove the entry of the guarded folder for the command.
 
-        Some file systems fold case: .GIT is .git there.
+        Some file systems know an entry by further names: .GIT and GIT~1 may be .git there.
         """
         low, protected = place.casefold(), [each.casefold() for each in self._protected]
         inside = self._root != "" and place.startswith(f"{self._root}/")
-        return inside and not any(_is_in(low, one) or _is_in(one, low) for one in protected)
+        if not inside or any(_is_in(low, one) or _is_in(one, low) for one in protected):
+            return False
+        itself, closed = _identities([place]), _identities(self._protected)
+        return not (itself | _identities(self._above(place))) & closed and not itself & _identities(self._leading)
+
+    def _above(self, place: str) -> list[str]:
+        """The folders that lead from the guarded one to a place in it."""
+        return [place[:at] for at, letter in enumerate(place) if letter == "/" and at > len(self._root)]
 
 
 def _is_in(place: str, folder: str) -> bool:
     return place == folder or place.startswith(f"{folder}/")
+
+
+def _identities(places: list[str]) -> set[tuple[int, int]]:
+    found = set()
+    for place in places:
+        with suppress(OSError):
+            status = os.lstat(place)
+            found.add((status.st_dev, status.st_ino))
+    return found
 
 
 def answer_calls(listener: int, child: int, calls: dict[str, list[str]], places: Places) -> None:
