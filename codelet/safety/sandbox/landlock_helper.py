@@ -23,7 +23,8 @@ import signal
 import stat
 import struct
 import sys
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NoReturn
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -33,7 +34,7 @@ _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SET_FILTER, _WITH_LISTENER, _UNTIL_KILLED = 1, 1 << 3, 1 << 5
 _ASK_HELPER, _REFUSE = struct.pack("HxxI", 6, 0x7FC00000), struct.pack("HxxI", 6, 0x00050000 | errno.EACCES)
 _ASK_TO_WRITE, _ALLOW = struct.pack("HxxI", 6, 0x7FC00001), struct.pack("HxxI", 6, 0x7FFF0000)
-_RECEIVE, _SEND, _ADD_DESCRIPTOR = 0xC0502100, 0xC0182101, 0x40182103
+_RECEIVE, _SEND, _IS_WAITING, _ADD_DESCRIPTOR = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
 _TO_THE_KERNEL, _AND_SEND = 1, 1 << 1
 _CAPABILITY_VERSION = 0x20080522
 
@@ -214,12 +215,13 @@ def answer_calls(listener: int, child: int, calls: dict[str, list[str]], places:
             name, what, *positions = calls[str(number)]
             error, flags, opened = 0, 0, None
             try:
-                if what in ("chmod", "chown", "utime"):
-                    _change(name, what, positions, task, arguments, places)
-                elif (done := _write(what, positions, task, arguments, places)) is None:
-                    flags = _TO_THE_KERNEL
-                else:
-                    (opened,) = done
+                with _caller(listener, identity, task) as caller:
+                    if what in ("chmod", "chown", "utime"):
+                        _change(name, what, positions, caller, arguments, places)
+                    elif (done := _write(what, positions, caller, arguments, places)) is None:
+                        flags = _TO_THE_KERNEL
+                    else:
+                        (opened,) = done
             except OSError as failed:
                 error = failed.errno or errno.EACCES
             if opened is not None:
@@ -234,8 +236,19 @@ def answer_calls(listener: int, child: int, calls: dict[str, list[str]], places:
             fcntl.ioctl(listener, _SEND, struct.pack("QqiI", identity, 0, -error, flags))
 
 
+@contextmanager
+def _caller(listener: int, identity: int, task: int) -> Iterator[str]:
+    """The folder in /proc of a caller that waits. It never becomes another's, as a killed one's number may."""
+    folder = os.open(f"/proc/{task}", _FOLDER)
+    try:
+        fcntl.ioctl(listener, _IS_WAITING, struct.pack("Q", identity))
+        yield f"/proc/self/fd/{folder}"
+    finally:
+        os.close(folder)
+
+
 def _write(
-    what: str, positions: list[str], task: int, arguments: list[int], places: Places
+    what: str, positions: list[str], caller: str, arguments: list[int], places: Places
 ) -> tuple[int | None] | None:
     """Make one change in the guarded folder. Returns the descriptor if the call opens a file, and None to leave the
     call to the kernel.
@@ -247,12 +260,12 @@ def _write(
     with ExitStack() as closing:
         ends: list[tuple[str, int]] = []
         for folder, path in zip(folders, paths, strict=True):
-            text = _text(task, arguments[int(path)])
+            text = _text(caller, arguments[int(path)])
             above, _, last = text.rstrip("/").rpartition("/")
             if last in ("", ".", "..") or (text.endswith("/") and what not in ("mkdir", "rmdir", "rename")):
                 return None
             try:
-                base = os.open("/" if text.startswith("/") else _folder(task, arguments, folder), _FOLDER)
+                base = os.open("/" if text.startswith("/") else _folder(caller, arguments, folder), _FOLDER)
                 closing.callback(os.close, base)
                 how = struct.pack("QQQ", _FOLDER, 0, _NO_MAGIC_LINKS)
                 opened = _call(_OPEN_AT_2, base, os.fsencode(above or "."), how, ctypes.c_size_t(len(how)))
@@ -265,7 +278,7 @@ def _write(
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         if guarded == {False}:
             return None
-        with open(f"/proc/{task}/status", encoding="ascii", errors="replace") as status:
+        with open(f"{caller}/status", encoding="ascii", errors="replace") as status:
             masks = [int(line.split()[1], 8) for line in status if line.startswith("Umask:")]
         if not masks:
             raise ProcessLookupError(errno.ESRCH, "the caller was killed")
@@ -275,7 +288,7 @@ def _write(
             opens = at != [_NO_POSITION]
             mode = arguments[int(at[0]) + 1] if opens else arguments[1]  # creat has no flags
             return _opened(*ends[0], value if opens else _CREATE, mode & 0o7777)
-        _perform(what, ends, value, _text(task, arguments[0]) if what == "symlink" else "")
+        _perform(what, ends, value, _text(caller, arguments[0]) if what == "symlink" else "")
         return (None,)
 
 
@@ -311,20 +324,19 @@ def _perform(what: str, ends: list[tuple[str, int]], value: int, target: str) ->
             os.link(first, second, src_dir_fd=folder, dst_dir_fd=other, follow_symlinks=False)
 
 
-def _change(name: str, what: str, positions: list[str], task: int, arguments: list[int], places: Places) -> None:
+def _change(name: str, what: str, positions: list[str], caller: str, arguments: list[int], places: Places) -> None:
     """Make one change, with the command's memory and descriptors read from /proc.
 
     The file is opened first, then its place is judged, and the change goes through its descriptor: a link that is put
-    in the path leads nowhere else. The number of a task that was killed may be another's by now, but its path is judged
-    all the same.
+    in the path leads nowhere else.
     """
     at, (path, value, flag) = positions[0], map(int, positions[1:])
     flags = _AT_SYMLINK_NOFOLLOW if name == "lchown" else arguments[flag]
-    place, how = _folder(task, arguments, at), os.O_PATH | os.O_CLOEXEC
+    place, how = _folder(caller, arguments, at), os.O_PATH | os.O_CLOEXEC
     if arguments[path]:
-        text = _text(task, arguments[path])
+        text = _text(caller, arguments[path])
         if text or not flags & _AT_EMPTY_PATH:
-            text = text.replace("/proc/self/", f"/proc/{task}/", 1) if text.startswith("/proc/self/") else text
+            text = text.replace("/proc/self/", f"{caller}/", 1) if text.startswith("/proc/self/") else text
             place = text if text.startswith("/") else f"{place}/{text}" if text else ""
             how |= os.O_NOFOLLOW if flags & _AT_SYMLINK_NOFOLLOW else 0
     elif str(path) != _NO_POSITION and what != "utime":
@@ -339,25 +351,25 @@ def _change(name: str, what: str, positions: list[str], task: int, arguments: li
         elif what == "chown":
             os.chown(opened, *(ctypes.c_uint(arguments[value + step]).value for step in (0, 1)))
         else:
-            times = _memory(task, arguments[value], _TIMES_SIZE) if arguments[value] else None
+            times = _memory(caller, arguments[value], _TIMES_SIZE) if arguments[value] else None
             if _LIBC.utimensat(_AT_FDCWD, os.fsencode(opened), times, 0):
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     finally:
         os.close(file)
 
 
-def _folder(task: int, arguments: list[int], at: str) -> str:
+def _folder(caller: str, arguments: list[int], at: str) -> str:
     """The folder or file that the descriptor at this position stands for; without one the current folder."""
     folder = _AT_FDCWD if at == "-" else ctypes.c_int(arguments[int(at)]).value
-    return f"/proc/{task}/cwd" if folder == _AT_FDCWD else f"/proc/{task}/fd/{folder}"
+    return f"{caller}/cwd" if folder == _AT_FDCWD else f"{caller}/fd/{folder}"
 
 
-def _text(task: int, address: int) -> str:
-    return os.fsdecode(_memory(task, address, _PATH_CAP).partition(b"\0")[0])
+def _text(caller: str, address: int) -> str:
+    return os.fsdecode(_memory(caller, address, _PATH_CAP).partition(b"\0")[0])
 
 
-def _memory(task: int, address: int, size: int) -> bytes:
-    memory = os.open(f"/proc/{task}/mem", os.O_RDONLY | os.O_CLOEXEC)
+def _memory(caller: str, address: int, size: int) -> bytes:
+    memory = os.open(f"{caller}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.pread(memory, size, address)
     except (OSError, OverflowError) as error:  # Python refuses addresses that are too large for an offset
