@@ -53,6 +53,20 @@ def test_secrets_of_the_workspace_are_hidden_from_what_only_reads(root: Path, ho
     assert inside(root, secrets.of_workspace()) == ["a/b/.env", "a/b/id_rsa", "a/real.txt"], "listed again"
 
 
+def test_a_folder_whose_time_was_set_is_looked_into(root: Path) -> None:
+    """A command could set it back, to hide a repository that it made."""
+    make(root, "a/x", "b/x")
+    secrets = Secrets(str(root))
+    os.utime(root / "a", (0, 0))
+    assert (secrets.of_workspace(), secrets.repositories()) == ([], set())
+    for name in ("a", "b"):
+        before = (root / name).stat()
+        make(root, f"{name}/.env", f"{name}/.git/config")
+        os.utime(root / name, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert inside(root, secrets.of_workspace()) == ["a/.env", "b/.env"]
+    assert inside(root, sorted(secrets.repositories())) == ["a/.git", "b/.git"]
+
+
 def test_secrets_are_looked_for_in_so_many_folders(root: Path) -> None:
     make(root, ".env", "a/.env", "a/b/.env", "a/b/c/.env")
     assert inside(root, Secrets(str(root), most=2).of_workspace()) == [".env", "a/.env"]

@@ -104,8 +104,8 @@ class Secrets:
             folder, depth = waiting.popleft()
             most -= 1
             with suppress(OSError):
-                changed = os.stat(folder).st_mtime_ns
-                if self._known.get(folder, (0,))[0] != changed:
+                changed = os.stat(folder).st_ctime_ns  # a command can set the other times back
+                if folder not in self._known or self._known[folder][0] != changed:
                     entries = _entries(folder)
                     inner = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
                     secret = [each for each in entries if why_unread(f"{folder[len(base) :]}/{each.name}") is not None]
