@@ -216,6 +216,8 @@ CUT_KEPT = (
 )
 CUT_MISSING = ". {missing:,} bytes in their midst are not in memory and cannot be read: say so"
 CUT_LOST = "What lies between cannot be read: say so"
+NOT_IN_MEMORY = "\n[... cut here: what lies between is not in memory and cannot be read: say so ...]\n"
+"""Between the ends of a pipe. One letter beyond Latin-1 would double the memory of both."""
 
 
 def as_reminder(kind: str, text: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
 from codelet.context.compactor import Compactor
-from codelet.context.inputs import Attached, Excerpt, Input, Piped, byte_length, composed, cut_in, line_count
+from codelet.context.inputs import Attached, Excerpt, Input, Piped, both_ends, byte_length, composed, cut_in, line_count
 from codelet.context.window import ContextWindow
 from codelet.events import Cut
 from codelet.messages import Message, Picture, newest_prompt, user
@@ -79,7 +79,7 @@ class Entry:
         text = text if attached is None else f"{text}{attached.text}"
         self._inputs = [_as_input(valid_unicode(text))] if text or piped is None else []
         if piped is not None:
-            self._inputs.append(Input("stdin", piped.text, piped.tail, piped.bytes, piped.lines))
+            self._inputs.append(Input("stdin", piped.text, piped.bytes, piped.lines, piped.gap))
         self._recalled.clear()
         self._unsent = True
         # `fit` cuts what is longer than the window: do not copy all of it.
@@ -219,8 +219,8 @@ def _as_input(text: str) -> Input:
     """Return a prompt as input, cut to its beginning and its end if it is too long for memory."""
     if len(text) <= LONGEST_KEPT:
         return Input("prompt", text)
-    head, tail = LONGEST_KEPT * 3 // 4, LONGEST_KEPT // 4
-    return Input("prompt", text[:head], text[-tail:], byte_length(text), line_count(text))
+    ends, gap = both_ends(text[: LONGEST_KEPT * 3 // 4], text[-(LONGEST_KEPT // 4) :])
+    return Input("prompt", ends, byte_length(text), line_count(text), gap)
 
 
 def _is_whole(each: Input, excerpt: Excerpt) -> bool:

@@ -18,15 +18,15 @@ _MARKER = r"\n\[… cut here: (stdin|the prompt) has ([0-9,]+) bytes in [0-9,]+ 
 
 
 class Piped(Record):
-    """Piped input: `text`, or its beginning and `tail`, its end, if it is too large for memory.
+    """Piped input: all of it, or its ends as `both_ends` if it is too large for memory; then `gap` is between them.
 
     `bytes` and `lines` are its whole size.
     """
 
     text: str
-    tail: str
     bytes: int
     lines: int
+    gap: tuple[int, int] | None = None
 
 
 class Refused(Record):
@@ -54,24 +54,30 @@ class Attached(Record):
 class Input:
     """One text of the user's, named `what`. `cut` is set if it was not sent whole.
 
-    `text` is what is in memory: all of it, or its beginning and `tail` with a line for what is between them. `key` is
-    its id in the archive.
+    `text` is what is in memory: all of it, or its ends as `both_ends` with a `gap`. `key` is its id in the archive.
     """
 
-    def __init__(self, what: str, text: str, tail: str = "", size: int | None = None, lines: int | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        text: str,
+        size: int | None = None,
+        lines: int | None = None,
+        gap: tuple[int, int] | None = None,
+    ) -> None:
         self.what = what
         self.cut = False
         self.key = ""
         self.sent = Spans()
         self._bytes = byte_length(text) if size is None else size
         self._lines = line_count(text) if lines is None else lines
-        self._missing = max(0, self._bytes - byte_length(text) - byte_length(tail)) if tail else 0
-        head, end = prompt.escape(text), prompt.escape(tail)
-        between = prompt.CUT_MARKER.format(says=prompt.CUT_LOST) if tail else ""
-        self.text = f"{head}{between}{end}"
-        self._gap = len(head), len(head) + len(between)
-        self.in_memory = not tail
+        self.text = prompt.escape(text)
+        self.in_memory = gap is None
         """Whether all of it is in memory."""
+        start, end = gap or (0, 0)
+        moved = len(prompt.escape(text[:start])) - start if len(self.text) != len(text) else 0
+        self._gap = start + moved, end + moved
+        self._missing = max(0, self._bytes - byte_length(text) + end - start) if gap is not None else 0
 
     @property
     def account(self) -> Cut:
@@ -123,6 +129,11 @@ def composed(inputs: Sequence[Input], room: int, *, recall: bool) -> Excerpt:
         shares = spent, room - spent
     own, read = (each.excerpt(share, recall=recall) for each, share in zip(inputs, shares, strict=True))
     return Excerpt(f"{own.text}\n\n{prompt.STDIN.format(text=read.text)}", (*own.ranges, *read.ranges))
+
+
+def both_ends(head: str, tail: str) -> tuple[str, tuple[int, int]]:
+    """Return both ends of a text with a line between them, and the place of this line."""
+    return f"{head}{prompt.NOT_IN_MEMORY}{tail}", (len(head), len(head) + len(prompt.NOT_IN_MEMORY))
 
 
 def cut_in(text: str) -> tuple[Cut, ...]:

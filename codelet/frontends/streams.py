@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codelet.loop.session import Session
     from codelet.settings import Settings
 
-KEPT = 16_000_000
+KEPT = 15_000_000
 """Bytes of a pipe to keep in memory. Of a longer one, three quarters are its beginning and one quarter is its end."""
 _CHUNK = 64 << 10
 _SLACK = 1 << 20
@@ -106,6 +106,7 @@ class _Pipe:
     def piped(self) -> tuple[Piped, list[str]]:
         """Return the input as text. If some of it was not kept, both parts are cut at a line's end if possible."""
         from codelet.context import Piped  # the command line, which only says things, has no use for it
+        from codelet.prompt import NOT_IN_MEMORY
 
         missing = self._bytes - len(self._head) - self._tail_room
         if missing > 0:
@@ -114,15 +115,19 @@ class _Pipe:
         else:
             self._head += self._tail
             self._tail.clear()
-        head = self._head.decode("utf-8", "replace")
-        self._head.clear()
         tail = self._tail.decode("utf-8", "replace")
         self._tail.clear()
+        text = self._head.decode("utf-8", "replace")
+        self._head.clear()
         notes = []
-        if any(mark in text for text in (head, tail) for mark in "\ufffd\0"):
+        if any(mark in each for each in (text, tail) for mark in "\ufffd\0"):
             notes.append("stdin is not all UTF-8 text: the other bytes are replaced")
-            head, tail = head.replace("\0", "\u2400"), tail.replace("\0", "\u2400")
-        return Piped(head, tail, self._bytes, self._line_ends + (not self._ended)), notes
+            text, tail = text.replace("\0", "\u2400"), tail.replace("\0", "\u2400")
+        gap = (len(text), len(text) + len(NOT_IN_MEMORY)) if tail else None
+        if tail:  # as `both_ends` does, but Python grows a text with no other name in its place
+            text += NOT_IN_MEMORY
+            text += tail
+        return Piped(text, self._bytes, self._line_ends + (not self._ended), gap), notes
 
 
 def _cut_at_lines(head: bytearray, tail: bytearray) -> None:

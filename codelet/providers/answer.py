@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 from codelet.errors import ProviderError
 from codelet.providers import protocol
@@ -38,26 +38,39 @@ Batches = AsyncIterator[list[dict[str, Any]]]
 """The events of an answer, those that came together in one list. `DONE` ends the answer."""
 
 
-async def server_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[list[dict[str, Any]], None]:
-    """Yield the objects of an event stream, `data: [DONE]` as `DONE`; raises ProviderError for anything but JSON.
+class ServerEvents:
+    """Iterates over an event stream in batches of its objects, `data: [DONE]` as `DONE`.
 
-    A complete answer without a stream becomes the events that would have streamed it.
+    Raises ProviderError for anything but JSON, after what came before it. A complete answer without a stream becomes
+    the events that would have streamed it. No generator: each would be one more on the way of every chunk.
     """
-    fields, is_over = DataFields(), False
-    while not is_over:
-        piece = await anext(pieces, None)
-        events: list[dict[str, Any]] = []
-        is_over = piece is None
-        try:
-            events.extend(map(_event, fields.flush() if piece is None else fields.feed(piece)))  # up to a bad one
-        except NoEventStream as other:
-            is_over, events = True, await _whole(other.args[0], pieces)
-        except ProviderError:
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self._pieces = pieces
+        self._fields = DataFields()
+        self._is_over = False
+        self._failure: ProviderError | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[dict[str, Any]]:
+        while self._failure is None and not self._is_over:
+            piece = await anext(self._pieces, None)
+            events: list[dict[str, Any]] = []
+            self._is_over = piece is None
+            try:
+                events.extend(map(_event, self._fields.flush() if piece is None else self._fields.feed(piece)))
+            except NoEventStream as other:
+                self._is_over, events = True, await _whole(other.args[0], self._pieces)
+            except ProviderError as error:
+                self._failure = error
             if events:
-                yield events
-            raise
-        if events:
-            yield events
+                return events
+        if (failure := self._failure) is not None:
+            self._failure, self._is_over = None, True
+            raise failure
+        raise StopAsyncIteration
 
 
 async def chunks_of(decoder: protocol.Decoder, batches: Batches) -> AsyncGenerator[protocol.Chunk, None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codelet.context.inputs import Input
+from codelet.context.inputs import Input, both_ends
 from tests.context.conftest import Open
 from tests.context.scripted import compactions, turn
 
@@ -24,7 +24,8 @@ async def test_a_prompt_is_cut_only_where_it_does_not_fit_beside_what_always_sta
 
 
 def test_what_is_in_memory_by_its_two_ends_never_passes_for_whole():
-    ends = Input("stdin", "a" * 500, "z" * 300, 10_000, 90)
+    both, gap = both_ends("a" * 500, "z" * 300)
+    ends = Input("stdin", both, 10_000, 90, gap)
     assert not ends.in_memory
     shown = ends.excerpt(5_000, recall=False)
     head, _, rest = shown.text.partition("\n[… cut here: stdin has 10,000 bytes in 90 lines")
@@ -32,7 +33,7 @@ def test_what_is_in_memory_by_its_two_ends_never_passes_for_whole():
     for part, first, last in shown.ranges:
         part.sent.add(first, last)
     assert (ends.account.read, ends.account.bytes) == (800, 10_000)
-    small = Input("stdin", "a" * 500, "z" * 300, 800, 2)
+    small = Input("stdin", both, 800, 2, gap)
     for part, first, last in small.excerpt(5_000, recall=False).ranges:
         part.sent.add(first, last)
     assert small.account.read == 799, "what was not kept is not known to be nothing"

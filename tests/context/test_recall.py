@@ -22,7 +22,7 @@ def last_result(request: Request) -> str:
 
 
 async def read(session: Session, text: str) -> list[events.Event]:
-    return [event async for event in session.send("review", Piped(text, "", len(text.encode()), 1))]
+    return [event async for event in session.send("review", Piped(text, len(text.encode()), 1))]
 
 
 async def test_one_endless_line_is_read_to_its_end_by_bytes(open_session: Open):
@@ -87,7 +87,7 @@ async def test_what_was_recalled_but_not_sent_any_more_is_unread(open_session: O
     session, provider = open_session(window=24_000)
     provider.answers.append(Answer("", [("recall", {"entry": "r1", "lines": "4001-4100"})]))
     text = "".join(f"line {number} of the pipe\n" for number in range(1, 9_001))
-    stream = session.send("review", Piped(text, "", len(text), 9_000))
+    stream = session.send("review", Piped(text, len(text), 9_000))
     read_at = []
     async for event in stream:
         if isinstance(event, events.UsageReport | events.ToolResult):

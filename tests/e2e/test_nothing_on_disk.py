@@ -115,7 +115,7 @@ def test_a_plan_and_a_background_task_open_nothing_for_writing(codelet: Codelet,
     codelet.server.script = [Reply(calls=calls), Reply("It is there.")]
     done = codelet("-p", "go", "--yes", command=(*command, *CODELET))
     assert done.exit == 0, done.err
-    assert "task 1 " in done.err
+    assert "task 1:" in done.err
     assert "supervisor.py" in trace.read_text(), "the trace saw the task"
     assert offences(trace.read_text()) == []
 

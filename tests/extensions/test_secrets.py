@@ -158,7 +158,7 @@ async def test_it_is_nowhere(place: str, allows: bool, tmp_path: Path, caplog: p
         extensions=[leaking],
     )
     seen: list[events.Event] = []
-    piped = Piped(leaking.at("piped"), "", len(leaking.at("piped")), 1) if place == "piped" else None
+    piped = Piped(leaking.at("piped"), len(leaking.at("piped")), 1) if place == "piped" else None
     try:
         async with aclosing(session.send(leaking.at("prompt"), piped)) as stream:
             async for event in stream:

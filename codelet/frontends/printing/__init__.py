@@ -78,7 +78,7 @@ def run_one_shot(settings: Settings, text: str | None, *, output_format: str, qu
     except LimitReached as reached:
         return _unanswered(output, reached, settings.model, time.monotonic() - begun)
     taken = time.monotonic() - begun
-    if piped is not None and not piped.text.strip() and not piped.tail.strip():
+    if piped is not None and (not piped.text or piped.text.isspace()):
         piped = None
     _check(text, piped)
     if text is not None and valid_unicode(text) != text:

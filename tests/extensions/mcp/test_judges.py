@@ -23,7 +23,7 @@ from tests.support.program import ROOT, environment
 from tests.support.server import closed_port
 
 MODULES = Path(os.environ.get("CODELET_MCP_MODULES") or ROOT / "node_modules" / "@modelcontextprotocol")
-NODE = os.environ.get("CODELET_NODE") or shutil.which("node")
+NODE = os.environ.get("JUDGES_NODE") or shutil.which("node")
 MODERN = """
 import sys
 from mcp.server import MCPServer
@@ -61,7 +61,7 @@ def _can_import_glob() -> bool:
     return NODE is not None and subprocess.run([str(NODE), "-e", code], check=False).returncode == 0
 
 
-needs_node_22 = pytest.mark.skipif(not _can_import_glob(), reason="needs Node 22 or newer (CODELET_NODE)")
+needs_node_22 = pytest.mark.skipif(not _can_import_glob(), reason="needs Node 22 or newer (JUDGES_NODE)")
 
 
 def node(package: str, *arguments: str) -> list[str]:

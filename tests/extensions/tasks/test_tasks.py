@@ -313,7 +313,7 @@ async def test_closing_names_and_ends_them(open_session: Open) -> None:
     )
     await happens(lambda: len(processes_with(mark)) >= 2)
     [line] = [line for each in session.extensions for line in each.ending()]
-    assert "task 1 " in line and line.endswith(f": setsid sleep {mark} & trap '' TERM; sleep {mark}; sleep {mark}")
+    assert "task 1:" in line and line.endswith(f": setsid sleep {mark} & trap '' TERM; sleep {mark}; sleep {mark}")
     await session.close()
     assert processes_with(mark) == []
     assert [line for each in session.extensions for line in each.ending()] == []

@@ -7,6 +7,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import accumulate, groupby
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Span, Text
@@ -39,6 +40,8 @@ _STYLES = {
     ("Generic", "Heading"): "bold",
     ("Generic", "Subheading"): "dim",
 }
+_MAKING = Lock()
+"""Held while a lexer is made: two threads that make the first one of a class would each replace its states."""
 _FLAGS = re.compile(r"\(\?([is]+)\)")
 _ALONE = re.compile(r"\\[1-9]|\(\?P|\(\?\(|\(\?[aiLmsux]+\)")
 """Patterns that count or name groups, or set flags elsewhere: they change meaning when joined."""
@@ -84,9 +87,14 @@ def lexer_of_fence(info: str) -> tuple[Lexer | None, str]:
     return lexer, words[1] if len(words) > 1 else ""
 
 
-@cache
 def lexer_of_language(name: str) -> Lexer | None:
     """A lexer that keeps tabs and blank lines; None for an unknown language."""
+    with _MAKING:
+        return _made(name)
+
+
+@cache
+def _made(name: str) -> Lexer | None:
     from pygments.lexers import get_lexer_by_name
     from pygments.util import ClassNotFound
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from rich.text import Text
 from codelet.frontends.terminal.show.highlight import highlight, lexer_of_language, tokens_of
 from codelet.frontends.terminal.show.markdown import MarkdownStream
 from codelet.frontends.terminal.show.style import Signs
+from tests.support.program import ROOT
 
 _PARTS = Path(__file__).with_name("code_samples.txt").read_text().split("======== ")[1:]
 SAMPLES = dict(part.split("\n", 1) for part in _PARTS)
@@ -70,3 +73,31 @@ def test_code_with_tabs_has_its_colours_and_four_columns_for_each() -> None:
     assert [row.plain for row in rows] == ["  func f() {", "      return x    // c", "  }"]
     assert ("r", Style.parse("magenta")) in styles(rows[1])
     assert ("c", Style.parse("dim italic")) in styles(rows[1])
+
+
+TOGETHER = """
+import sys, threading
+from codelet.frontends.terminal.show.highlight import highlight, lexer_of_file
+
+def colour():
+    try:
+        highlight(lexer_of_file("a.py"), ["def f(a):  # b", '    return f"{a} {a!r:>{b}}"', "c = b'a' + r'd'"])
+    except KeyError:
+        failed.append(True)
+
+failed = []
+sys.setswitchinterval(1e-5)
+threads = [threading.Thread(target=colour) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+colour()
+sys.exit(len(failed))
+"""
+
+
+def test_threads_that_make_the_same_lexer_do_not_disturb_each_other():
+    """The REPL makes one ahead, in a thread."""
+    for _ in range(6):
+        subprocess.run([sys.executable, "-c", TOGETHER], cwd=ROOT, check=True)
