@@ -329,6 +329,7 @@ def test_look_alikes_are_warned_of(start: Start) -> None:
     terminal.wait_for("% of ")
     terminal.line("go")
     terminal.wait_for("only looks like 'make'")
+    terminal.wait_for("enter confirm")
     terminal.type("n\r")
     terminal.wait_for("Done.")
 
