@@ -9,6 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 
 from codelet.errors import EXIT_DONE, EXIT_PROVIDER, CodeletError, LimitReached
 from codelet.loop.beside.subsession import Spending
@@ -100,8 +101,9 @@ class ReviewRun:
         finally:
             work.cancel()
             await asyncio.wait([work])
-            for each in self._reviewers:
-                await each.close()
+            async with AsyncExitStack() as ending:  # each is closed, whatever happens to the others
+                for each in self._reviewers:
+                    ending.push_async_callback(each.close)
 
     def report(self, error: CodeletError | None = None, stopped: tuple[int, str] | None = None) -> Report:
         """The report so far. `error` ended the review, or a signal: `stopped` is its exit status and name."""

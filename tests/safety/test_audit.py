@@ -170,6 +170,27 @@ def test_a_file_that_is_taken_away_stops_the_calls(codelet: Codelet, model_serve
     assert not (codelet.cwd / "made").exists()
 
 
+@pytest.mark.parametrize("output", ["text", "json", "stream-json"])
+def test_a_missing_end_is_no_success(codelet: Codelet, model_server: ModelServer, output: str) -> None:
+    """The file is removed before the record that closes it: the exit status says so, and what a format writes of it."""
+    (codelet.cwd / "one.txt").write_text("1")
+
+    def step(recorded: Recorded) -> Reply:
+        if recorded.number == 0:
+            return Reply(calls=[Call("a", "read", {"path": "one.txt"})])
+        (codelet.cwd / "a").unlink()
+        return Reply("done")
+
+    model_server.script = step
+    done = codelet("-p", "go", "--audit", "a", "--output-format", output)
+    assert done.exit == 5, done.err
+    assert done.err.count("deleted or replaced") == (output == "text")
+    if output != "text":
+        result = json.loads(done.out.splitlines()[-1])
+        assert (result["exit"], result["result"]) == (5, "done")
+        assert "deleted or replaced" in result["error"]
+
+
 def test_only_a_regular_file_will_do(codelet: Codelet, model_server: ModelServer) -> None:
     model_server.script = [Reply(calls=[Call("a", "bash", {"command": "touch made"})]), Reply(text="done")]
     done = codelet("-p", "go", "--yes", "--audit", "/dev/full")

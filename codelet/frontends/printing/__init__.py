@@ -261,6 +261,8 @@ def describe_call(call: events.ToolCallStarted) -> str:
 class _OneShot:
     """One run: ask, write the answer, save, close. A signal cancels the current phase; the next ones follow.
 
+    A format that writes the exit status is written last.
+
     `taken` is how many seconds of the time limit the pipe took.
     """
 
@@ -292,10 +294,9 @@ class _OneShot:
                     failure = error
                 status = await self._finish(failure)
             except BaseException:
-                await self._save()  # a usage error or a bug, too, leaves the session saved
+                await self._end()  # a usage error or a bug, too, leaves the session saved
                 raise
             finally:
-                await self._close()
                 end_ahead()
         if self._stopper.stopped is not None:
             os._exit(status)  # a thread may still wait for what was cancelled: it would hold the exit up
@@ -360,12 +361,12 @@ class _OneShot:
         return turn_of(session, self._question, self._piped, attached)
 
     async def _finish(self, failure: CodeletError | _UnwritableError | None) -> int:
-        """Write the outcome and save for the last time, in the order of the format; return the exit status."""
+        """Write the outcome and end the session, in the order of the format; return the exit status."""
         if isinstance(failure, _UnwritableError):
             refused = self._session is not None and self._session.toolbox.approvals.refused
             status = self._unwritten(failure.error, EXIT_REFUSED if refused else EXIT_DONE)
         else:
-            unsaved = await self._save() if self._output.says_exit else None
+            unsaved = await self._end() if self._output.says_exit else None
             model, allow_cut = self._settings.model, self._settings.allow_cut
             outcome = self._so_far.outcome(
                 self._session, failure, model=model, allow_cut=allow_cut, stopped=self._stopper.stopped, unsaved=unsaved
@@ -378,7 +379,7 @@ class _OneShot:
                 status = self._unwritten(unwritten, status)
             if self._output.says_exit:
                 return status
-        unsaved = await self._save()
+        unsaved = await self._end()
         if unsaved is None:
             return status
         _complain(str(unsaved))
@@ -401,16 +402,22 @@ class _OneShot:
             self._tell()
         return None
 
-    async def _close(self) -> None:
-        """End the session; a signal cuts that short. The answer is out: errors are only reported."""
+    async def _end(self) -> CodeletError | None:
+        """Save for the last time and close the session; a signal cuts each short. Return why a file is not complete."""
+        unsaved = await self._save()
+        session = self._session
+        if session is None:
+            return unsaved
+        say_ending(session)
         try:
-            if self._session is not None:
-                say_ending(self._session)
-                await self._session.close()
+            await session.close()
         except CodeletError as error:
-            _complain(str(error))
+            if unsaved is None and error.exit_status == EXIT_INCOMPLETE:
+                return error
+            _complain(session.mask(str(error)))
         except asyncio.CancelledError:
             self._stopper.take_back()
+        return unsaved
 
     def _tell(self) -> None:
         for line in self._export.notices.take() if self._export is not None else ():
