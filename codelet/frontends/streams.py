@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Self
 
 from codelet.errors import SIGNALS, LimitReached
+from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from codelet.context import Piped
@@ -54,8 +55,6 @@ def say_ending(session: Session) -> None:
     """Report on stderr what ends with the session, such as a background task."""
     for each in session.extensions:
         for line in each.ending():
-            from codelet.system.text import one_line
-
             say(f"codelet: {one_line(line, 1_000)}")
 
 

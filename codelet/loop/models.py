@@ -17,6 +17,7 @@ from codelet.events import Notices
 from codelet.loop.meter import Meter
 from codelet.providers.facts import Circuit, ModelChange, ModelFacts, facts_of
 from codelet.providers.protocol import Provider, ServerFacts
+from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from codelet.context.tokens.budget import Budget
@@ -180,8 +181,6 @@ class Models:
         for provider in self._standing_by:
             if not self._breaker(provider).admits():  # the current one's does not either
                 continue
-            from codelet.system.text import one_line
-
             before, failures = self.current, self._breaker(self.current).failures
             why = one_line(reason, _LONGEST_REASON)
             self._go_to(provider)

@@ -23,7 +23,7 @@ from codelet.loop.toolbox import Toolbox
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import assistant, tool_result, user
 from codelet.providers.protocol import NoteChunk, RetryChunk
-from codelet.system.text import is_blank
+from codelet.system.text import is_blank, one_line
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
@@ -351,8 +351,6 @@ def after_answer(turn: TurnState, reply: Reply) -> _Next:
     turn.attempts.empty = False
     if turn.calls is not None:
         return "more", ()
-    from codelet.system.text import one_line  # no request needs it
-
     refusal = "" if is_blank(reply.refusal) else f": {one_line(reply.refusal, _LONGEST_REFUSAL)}"
     match reply.finish:
         case "length":
@@ -399,8 +397,6 @@ def _after_nothing(turn: TurnState, reply: Reply) -> _Next:
     on this one.
     """
     if not is_blank(reply.refusal):
-        from codelet.system.text import one_line
-
         why = f"the model refused: {one_line(reply.refusal, _LONGEST_REFUSAL)}"
     else:
         why = _REFUSED if reply.finish == "refused" else "the model's answer is empty"

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterable
 
 from codelet.errors import UsageError
-from codelet.tools import bash, file_tools, search_tools
+from codelet.tools import bash, file_tools
 from codelet.tools.tool import Arguments, Tool, all_arguments
 
 
@@ -20,7 +20,7 @@ def all_tools() -> tuple[Tool, ...]:
 
     A new tool goes after the others: into the last of these modules, or into a new one.
     """
-    return (*file_tools.TOOLS, *bash.TOOLS, *search_tools.TOOLS)
+    return (*file_tools.TOOLS, *bash.TOOLS, *file_tools.SEARCH_TOOLS)
 
 
 def select_tools(names: Iterable[str]) -> tuple[Tool, ...]:

@@ -19,6 +19,7 @@ from codelet.frontends.streams import say
 from codelet.record import Record
 from codelet.review.formats import FORMATS, written
 from codelet.system.git.hardening import find_repository
+from codelet.system.text import Cleaner
 
 if TYPE_CHECKING:
     from codelet.review.findings import Report
@@ -139,8 +140,6 @@ def _without_commands(text: str, form: str) -> str:
         case "github":
             return text
         case "text" | "markdown":
-            from codelet.system.text import Cleaner
-
             cleaner = Cleaner(ci=True)
             return cleaner.feed(text) + cleaner.flush()
         case "junit":

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from codelet.frontends.commands.number_arguments import positive
-from codelet.system.text import one_line
+from codelet.system.text import clean, one_line
 
 if TYPE_CHECKING:
     from codelet.export.document import Document
@@ -162,7 +162,6 @@ def _known(store: Store, name: str) -> str:
 
 def _show(store: Store, name: str, options: argparse.Namespace) -> int:
     from codelet.messages import kind_of
-    from codelet.system.text import clean
 
     snapshot = _read(store, name)
     listed = [(n, m) for n, m in enumerate(snapshot.messages) if options.all or kind_of(m) != "reminder"]

@@ -32,7 +32,7 @@ from codelet.outcome import Outcome, TurnProgress, unread
 from codelet.providers.facts import model_facts
 from codelet.settings import Settings
 from codelet.system.git import end_ahead
-from codelet.system.text import Cleaner, valid_unicode
+from codelet.system.text import Cleaner, one_line, valid_unicode
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
@@ -111,8 +111,6 @@ def _unanswered(output: Output, reached: LimitReached, model: str | None, durati
 
 def _complain(text: str) -> None:
     """Say a text of codelet's own in one line."""
-    from codelet.system.text import one_line
-
     say(f"codelet: {one_line(text, 1_000)}")
 
 
@@ -248,8 +246,6 @@ class TextOutput:
             return
         if self.is_live:
             self._end_line()
-        from codelet.system.text import one_line  # there is nothing to say before the first answer
-
         say(one_line(text, most))
 
 
