@@ -81,11 +81,11 @@ def refused_limit(limit: int, size: int) -> int:
 def conversation_targets(
     parts: Parts, window: ContextWindow, options: CompactionOptions, reason: Reason, size: Size | None = None
 ) -> list[SizeTarget]:
-    """Return the targets of a compaction, best first; none if there is no room for one.
+    """Return the targets of a compaction, best first.
 
     The first is the larger of 35 % of the budget and the newest turns with 10 % of it, at most 80 %. Each turn of the
     newest ones stays whole if they take at most 60 % together. Raises NothingToCompact for a compaction by hand that
-    would change nothing.
+    would change nothing, and IrreducibleContext if there is no room for a target.
     """
     shares = shares_of(window.budget.limit, options.shares)
     # With the usual shares the newest turns come first, whatever earlier ones then have left.
@@ -105,6 +105,13 @@ def conversation_targets(
         wanted = min([smaller, *(target.size for target in found[:1])])
         larger = [target for target in found if smaller < target.size < total]
         found = [SizeTarget(size=wanted, whole=wanted * 95 // 100, unseen=wanted * 95 // 100), *larger]
+    if not found:
+        from codelet.context.compaction.plan import IrreducibleContext
+
+        now, beside = window.size(parts), window.beside(parts)
+        limit = size.of(now) if size is not None else window.budget.limit
+        limit = refused_limit(limit, now) if reason == "overflow" else limit
+        raise IrreducibleContext(min(limit, beside), {BESIDE: beside})
     return [target.replace(history=shares["history"], context=context) for target in found]
 
 

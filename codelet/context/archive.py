@@ -30,11 +30,11 @@ _LONGEST_LINE = 400
 _ENTRY_BYTES = 512
 # The bytes of a call per character.
 _BYTES_PER_CHARACTER = 4
-_OWN_ID = re.compile(r"r[0-9]{1,9}")
-# Older exports have `id` for the argument.
-_NAMED = re.compile(r"recall (?:entry|id)=(r[0-9]{1,9})\b")
+# Patterns are compiled once they are needed. Older exports have `id` for the argument.
+_OWN_ID = r"r[0-9]{1,9}"
+_NAMED = r"recall (?:entry|id)=(r[0-9]{1,9})\b"
 # A repeated group can take exponential time, many repetitions in a row polynomial time of a high degree.
-_SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:(?:[*+}]|(?<![(\\*+}])\?).*){4}", re.DOTALL)
+_SLOW = r"(?s)\)\s*[*+{]|\\\d|(?:(?:[*+}]|(?<![(\\*+}])\?).*){4}"
 
 
 class Archived(Record):
@@ -77,7 +77,7 @@ class Archive:
     def take_out(self, message: Mapping[str, object]) -> list[Archived]:
         """Remove the entries whose ids are in a message's markers; return them for `restore`."""
         text = text_of(message) + "".join(map(call_arguments, calls_of(message)))
-        found = [self._entries.pop(key) for key in dict.fromkeys(_NAMED.findall(text)) if key in self._entries]
+        found = [self._entries.pop(key) for key in dict.fromkeys(re.findall(_NAMED, text)) if key in self._entries]
         self.bytes -= sum(entry.bytes for entry in found)
         return found
 
@@ -102,7 +102,7 @@ class Archive:
 
     def restore(self, key: str, turn: int, message: Mapping[str, object]) -> None:
         """Store a message under the id that it had in another archive."""
-        following = int(key[1:]) + 1 if _OWN_ID.fullmatch(key) else 0
+        following = int(key[1:]) + 1 if re.fullmatch(_OWN_ID, key) else 0
         if key not in self._entries and self._store(key, turn, message):
             self.next_number = max(self.next_number, following)
 
@@ -163,7 +163,7 @@ class Archive:
 
 def line_matcher(pattern: str) -> re.Pattern[str]:
     """Compile a pattern for single lines, ignoring case; as plain text if it is no safe expression."""
-    if len(pattern) <= LONGEST_PATTERN and not _SLOW.search(pattern):
+    if len(pattern) <= LONGEST_PATTERN and not re.search(_SLOW, pattern):
         with suppress(re.error, RecursionError, OverflowError):
             return re.compile(pattern, re.IGNORECASE)
     return re.compile(re.escape(pattern[:LONGEST_PATTERN]), re.IGNORECASE)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, cast
 
 from codelet import events
+from codelet.context.archive import Archive, Archived
 from codelet.context.tokens.budget import CompactionOptions, Reason, had_effect, shares_of
 from codelet.context.window import ContextWindow, Measurement, NarrativeWriter
 from codelet.errors import UsageError
@@ -17,7 +18,6 @@ from codelet.record import Newest, Record
 
 if TYPE_CHECKING:
     from codelet.context.allotment import Share, Size
-    from codelet.context.archive import Archive, Archived
     from codelet.context.compaction.report import Compacted, CompactionReport
     from codelet.conversation import Conversation, Parts
 
@@ -29,65 +29,19 @@ _LEAST_ENTRIES = 10
 # The points of a pin for its turn, and of a drop against it.
 _VOTE = 5
 
-
-class Pins:
-    """The pinned messages. A call and its results are pinned together.
-
-    A pin also raises the score of its turn, a drop lowers it.
-    """
-
-    def __init__(self) -> None:
-        self._pinned: dict[int, Message] = {}
-        self.against: dict[int, Message] = {}
-        """The messages before those that the user dropped, by identity: their turns count less."""
-
-    def dropped(self, body: Sequence[Message], place: int, gone: Sequence[Message]) -> None:
-        """Note a drop of messages at `place`, against the turn that they were in."""
-        self.remove(gone)
-        if place and kind_of(gone[0]) != "prompt":
-            self.against[id(body[place - 1])] = body[place - 1]
-
-    def votes(self, body: Sequence[Message]) -> dict[int, int]:
-        """Return the points of pins and drops, by the number of the turn."""
-        if not self._pinned and not self.against:
-            return {}
-        from codelet.context.compaction.segments import turns_of
-
-        found: dict[int, int] = {}
-        for turn, message in zip(turns_of(body), body, strict=True):
-            if points := _VOTE * (message in self) - _VOTE * (id(message) in self.against):
-                found[turn] = max(-_VOTE, min(_VOTE, found.get(turn, 0) + points))
-        return found
-
-    def __contains__(self, message: object) -> bool:
-        return id(message) in self._pinned
-
-    def __len__(self) -> int:
-        return len(self._pinned)
-
-    def add(self, messages: Iterable[Message]) -> None:
-        self._pinned.update((id(message), message) for message in messages)
-
-    def remove(self, messages: Iterable[Message]) -> None:
-        for message in messages:
-            self._pinned.pop(id(message), None)
-
-    def prune(self, messages: Sequence[Message]) -> None:
-        """Unpin messages that are no longer in the list."""
-        there = set(map(id, messages))
-        self._pinned = {key: message for key, message in self._pinned.items() if key in there}
-        self.against = {key: message for key, message in self.against.items() if key in there}
+_ById = dict[int, Message]
+"""Messages by their identity."""
 
 
 class _Undo(Record):
     """The conversation before and after a rewrite, its kind, and the entries that a drop took from the archive.
 
-    `against` are the user's votes before, `measurement` is the window's of the list before.
+    `against` are the messages before those that the user had dropped, `measurement` is the window's of the list before.
     """
 
     before: list[Message]
     after: list[Message]
-    against: dict[int, Message]
+    against: _ById
     what: str = "compaction"
     taken: tuple[Archived, ...] = ()
     measurement: Measurement | None = None
@@ -109,6 +63,8 @@ class Compactor:
 
     def __init__(self, conversation: Conversation, window: ContextWindow, options: CompactionOptions) -> None:
         self.options = options
+        self.archive = Archive()
+        """The messages that compactions removed from the list."""
         self.report: CompactionReport | None = None
         self.sizes = (0, 0)
         """The sizes of the next request in tokens, before and after the last compaction."""
@@ -116,8 +72,8 @@ class Compactor:
         self.narrator: NarrativeWriter | None = None
         self.bring_narrator: Callable[[], NarrativeWriter] | None = None
         self.announce: Callable[[str], Awaitable[None]] | None = None
-        self._pins = Pins()
-        self._archive: Archive | None = None
+        self._pinned: _ById = {}
+        self._against: _ById = {}
         self._conversation = conversation
         self._window = window
         window.at = options.at
@@ -160,7 +116,8 @@ class Compactor:
         from codelet.system.machine import give_back_memory
 
         before = self._window.size(self._conversation)
-        yield events.Compaction(phase="starting", reason=reason, before=before, after=before)
+        begun = events.Compaction(phase="starting", reason=reason, before=before, after=before)
+        yield begun
         if self.announce is not None:
             await self.announce(reason)
         snapshot = self._conversation.snapshot()
@@ -170,7 +127,7 @@ class Compactor:
         except (IrreducibleContext, NothingToCompact) as error:
             if reason != "asked":
                 self._fruitless = _FRUITLESS
-            yield events.Compaction(phase="stopped", reason=reason, before=before, after=before, note=str(error))
+            yield begun.replace(phase="stopped", note=str(error))
             return
         await asyncio.to_thread(give_back_memory)  # reading the list takes several times its size
         # No await from here to `done`: after a cancellation there is either the old list or the receipt.
@@ -178,49 +135,38 @@ class Compactor:
             self._fruitless += reason in ("hard", "cost")
             if self._fruitless >= _FRUITLESS:
                 note = f"{note}; {self._what_stays()}"
-            yield events.Compaction(phase="stopped", reason=reason, before=before, after=before, note=note)
+            yield begun.replace(phase="stopped", note=note)
             return
         after = self._window.size(self._conversation)
         self.sizes = before, after
-        yield _done(reason, before, after, made.report)
+        yield _done(begun, after, made.report)
         if reason in ("hard", "cost"):
             self._fruitless = 0 if had_effect(before, after, self._window.budget) else self._fruitless + 1
         elif reason == "entries" and self.due() == reason:
             self._fruitless += 1
         if self._fruitless >= _FRUITLESS:
-            yield events.Compaction(phase="stopped", reason=reason, before=after, after=after, note=self._what_stays())
+            yield begun.replace(phase="stopped", before=after, after=after, note=self._what_stays())
 
     async def _smaller(self, snapshot: Parts, reason: Reason, instruction: str, size: Size | None) -> Compacted:
         """Return the smaller conversation, with a handoff if a model writes one."""
-        from codelet.context.narrative import LARGEST, narrative_room, with_struck
+        from codelet.context.narrative import LARGEST, narrative_room
 
         made = await asyncio.to_thread(self.compacted, snapshot, reason, instruction, size)
-        if self.narrator is None and self.bring_narrator is not None and made.report.tier >= 2:
+        if made.report.tier < 2:
+            return made
+        if self.narrator is None and self.bring_narrator is not None:
             self.narrator = self.bring_narrator()
         narrator = self.narrator
-        if narrator is None or made.report.tier < 2 or not narrator.available:
+        if narrator is None or not narrator.available:
             return made
-        size_with_answer = self._window.size(self._conversation) + LARGEST
-        if reason == "overflow" or size_with_answer > self._window.budget.window:
-            return with_struck(made, (), "the list was too long to ask a model about")
-        lines = await narrator.lines(self._conversation.messages, instruction, narrative_room(made.report.target))
-        if lines:
-            made = await asyncio.to_thread(self.compacted, snapshot, reason, instruction, size, lines)
-        return with_struck(made, narrator.struck, "" if lines else "the model wrote nothing usable")
-
-    @property
-    def archive(self) -> Archive:
-        """The messages that compactions removed from the list."""
-        if self._archive is None:
-            from codelet.context.archive import Archive
-
-            self._archive = Archive()
-        return self._archive
-
-    @property
-    def archived(self) -> bool:
-        """Return whether the archive has entries."""
-        return self._archive is not None and len(self._archive) > 0
+        if reason == "overflow" or self._window.size(self._conversation) + LARGEST > self._window.budget.window:
+            return _with(made, "no handoff: the list was too long to ask a model about")
+        room = narrative_room(made.report.target)
+        lines = await narrator.lines(self._conversation.messages, instruction, room)
+        if not lines:
+            return _with(made, "no handoff: the model wrote nothing usable", struck=narrator.struck)
+        made = await asyncio.to_thread(self.compacted, snapshot, reason, instruction, size, lines)
+        return _with(made, struck=narrator.struck)
 
     def compacted(
         self,
@@ -235,39 +181,45 @@ class Compactor:
         `size` is the wanted size of the next request, `instruction` what the user asked to keep. Raises
         IrreducibleContext and, by hand, NothingToCompact.
         """
-        from codelet.context.allotment import BESIDE, conversation_targets, passed_shares, refused_limit
+        from codelet.context.allotment import BESIDE, conversation_targets, passed_shares
         from codelet.context.compaction.engine import compact
         from codelet.context.compaction.plan import CompactionSettings, IrreducibleContext
 
         window, body, beside = self._window, snapshot.body, self._window.beside(snapshot)
-        targets = conversation_targets(snapshot, window, self.options, reason, size)
-        if not targets:
-            limit = size.of(window.size(snapshot)) if size is not None else window.budget.limit
-            limit = refused_limit(limit, window.size(snapshot)) if reason == "overflow" else limit
-            raise IrreducibleContext(min(limit, beside), {BESIDE: beside})
-        pinned = [place for place, message in enumerate(body) if message in self._pins]
         settings = CompactionSettings(
             keep_last=self.options.keep_last,
             fold=reason == "entries",
-            votes=self._pins.votes(body),
+            votes=self._votes(body),
             instruction=instruction,
-            first_id=self._archive.next_number if self._archive is not None else 1,
+            first_id=self.archive.next_number,
         )
+        pinned = [place for place, message in enumerate(body) if self.is_pinned(message)]
         records = {record.id: record for record in self._conversation.calls}
         work = partial(compact, body, estimate=window.estimate, settings=settings, handoff=handoff, records=records)
         floor: IrreducibleContext | None = None
-        for target in targets:
+        for target in conversation_targets(snapshot, window, self.options, reason, size):
             try:
                 made = work(target, pinned=pinned)
             except IrreducibleContext as error:
                 floor = error
                 continue
             notes = [target.note] if target.note and made.report.tier else []
-            notes += passed_shares(made, target, window.estimate)
-            return made._replace(report=made.report.replace(warnings=(*notes, *made.report.warnings)))
+            return _with(made, *notes, *passed_shares(made, target, window.estimate))
         assert floor is not None  # there is a target
         # Sizes are those of the next request, as everywhere.
         raise IrreducibleContext(floor.target + beside, {BESIDE: beside, **floor.floor})
+
+    def _votes(self, body: Sequence[Message]) -> dict[int, int]:
+        """Return the points of pins and drops, by the number of the turn."""
+        if not self._pinned and not self._against:
+            return {}
+        from codelet.context.compaction.segments import turns_of
+
+        found: dict[int, int] = {}
+        for turn, message in zip(turns_of(body), body, strict=True):
+            if points := _VOTE * (id(message) in self._pinned) - _VOTE * (id(message) in self._against):
+                found[turn] = max(-_VOTE, min(_VOTE, found.get(turn, 0) + points))
+        return found
 
     def preview(self, instruction: str = "", size: Size | None = None) -> CompactionPreview:
         """Return the effect of a compaction now. Raises IrreducibleContext and NothingToCompact."""
@@ -285,34 +237,56 @@ class Compactor:
         conversation, body = self._conversation, self._conversation.body
         while self._undo:
             last = self._undo.pop()
-            if len(body) >= len(last.after) and all(map(is_, last.after, body)):
-                if last.what == "compaction" and (pinned := self.pinned_outside(last.before, last.after)):
-                    self._undo.append(last)
-                    raise UsageError(_PINNED.format(number=pinned[0], what="/compact undo"))
-                before = self._window.size(conversation)
-                conversation.rewrite([*last.before, *body[len(last.after) :]], f"a {last.what} was undone")
-                self._pins.against = last.against
-                self._pins.prune(conversation.body)
-                for entry in last.taken:
-                    self.archive.restore(entry.id, entry.turn, entry.message)
-                if last.measurement is not None and len(body) == len(last.after):
-                    self._window.restore(last.measurement)  # the list that it measured returns
-                return events.Compaction(
-                    phase="undone", reason="asked", before=before, after=self._window.size(conversation), note=last.what
-                )
+            if len(body) < len(last.after) or not all(map(is_, last.after, body)):
+                continue  # the list was rewritten since
+            gone = _by_id(last.after).keys() - _by_id(last.before).keys()
+            if last.what == "compaction" and (pinned := self._numbers(gone & self._pinned.keys())):
+                self._undo.append(last)
+                raise UsageError(_PINNED.format(number=pinned[0], what="/compact undo"))
+            before = self._window.size(conversation)
+            conversation.rewrite([*last.before, *body[len(last.after) :]], f"a {last.what} was undone")
+            self._against = last.against
+            self._forget_gone(conversation.body)
+            for entry in last.taken:
+                self.archive.restore(entry.id, entry.turn, entry.message)
+            if last.measurement is not None and len(body) == len(last.after):
+                self._window.restore(last.measurement)  # the list that it measured returns
+            after = self._window.size(conversation)
+            return events.Compaction(phase="undone", reason="asked", before=before, after=after, note=last.what)
         return None
 
     def pin(self, number: int) -> None:
-        """Keep a message verbatim, with its call or results.
+        """Keep a message verbatim, with its call or results, and raise the score of its turn.
 
         Raises UsageError if the number is unknown, or if the pinned messages would exceed the context's share.
         """
-        unit = self._unit(number)[1]
-        kept = [message for message in self._conversation.body if message in self._pins and message not in unit]
-        size, room = sum(map(self._window.estimate, [*kept, *unit])), self.share_of("context")
+        pinned = self._pinned | _by_id(self._unit(number)[1])
+        size, room = sum(map(self._window.estimate, pinned.values())), self.share_of("context")
         if size > room:
             raise UsageError(f"pinned messages would take {size:,} tokens; kept context may take {room:,}")
-        self._pins.add(unit)
+        self._pinned = pinned
+
+    def unpin(self, number: int) -> None:
+        for message in self._unit(number)[1]:
+            self._pinned.pop(id(message), None)
+
+    def drop(self, number: int) -> list[int]:
+        """Remove a message, a call with its results; return their numbers. `undo` restores them.
+
+        The archive loses their originals too, so that the model cannot recall what the user dropped. It lowers the
+        score of their turn. Raises UsageError if one of them is pinned.
+        """
+        first, gone = self._unit(number)
+        if pinned := self._numbers(_by_id(gone).keys() & self._pinned.keys()):
+            raise UsageError(_PINNED.format(number=pinned[0], what=f"/drop {number}"))
+        taken = [entry for message in gone for entry in self.archive.take_out(message)]
+        before, start = list(self._conversation.body), first - len(self._conversation.head)
+        after = [*before[:start], *before[start + len(gone) :]]
+        self._undo.append(_Undo(before, after, self._against, "drop", tuple(taken)))
+        if start and kind_of(gone[0]) != "prompt":
+            self._against = self._against | _by_id(before[start - 1 : start])
+        self._conversation.rewrite(after, "a message was dropped")
+        return list(range(first, first + len(gone)))
 
     def _unit(self, number: int) -> tuple[int, list[Message]]:
         """Return the first number and the messages of the unit that a message is part of. Raises UsageError."""
@@ -325,66 +299,46 @@ class Compactor:
             number -= 1
         return number, list(messages[number : number + len(messages[number].get("tool_calls", ())) + 1])
 
-    def unpin(self, number: int) -> None:
-        self._pins.remove(self._unit(number)[1])
-
-    def drop(self, number: int) -> list[int]:
-        """Remove a message, a call with its results; return their numbers. `undo` restores them.
-
-        The archive loses their originals too, so that the model cannot recall what the user dropped. Raises UsageError
-        if one of them is pinned.
-        """
-        first, gone = self._unit(number)
-        if (pinned := next((place for place, each in enumerate(gone, first) if each in self._pins), None)) is not None:
-            raise UsageError(_PINNED.format(number=pinned, what=f"/drop {number}"))
-        taken = [entry for message in gone for entry in self.archive.take_out(message)] if self.archived else ()
-        before, start = list(self._conversation.body), first - len(self._conversation.head)
-        after = [*before[:start], *before[start + len(gone) :]]
-        against = dict(self._pins.against)
-        self._pins.dropped(before, start, gone)
-        self._conversation.rewrite(after, "a message was dropped")
-        self._undo.append(_Undo(before, after, against, "drop", tuple(taken)))
-        return list(range(first, first + len(gone)))
-
     def is_pinned(self, message: Message) -> bool:
         """Return whether the user pinned this message."""
-        return message in self._pins
+        return id(message) in self._pinned
 
-    def pinned_outside(self, kept: Sequence[Message], among: Sequence[Message] | None = None) -> list[int]:
-        """Return the numbers of pinned messages that are not in `kept`, only of messages in `among` if given."""
-        there = set(map(id, kept))
-        wanted = None if among is None else set(map(id, among))
-        return [
-            number
-            for number, message in enumerate(self._conversation.messages)
-            if message in self._pins and id(message) not in there and (wanted is None or id(message) in wanted)
-        ]
+    def pinned_outside(self, kept: Sequence[Message]) -> list[int]:
+        """Return the numbers of pinned messages that are not in `kept`."""
+        return self._numbers(self._pinned.keys() - _by_id(kept).keys())
+
+    def _numbers(self, wanted: Collection[int]) -> list[int]:
+        """Return the numbers of messages by their identity."""
+        return [number for number, message in enumerate(self._conversation.messages) if id(message) in wanted]
 
     @property
     def pins(self) -> tuple[int, ...]:
         """The numbers of the messages that are pinned."""
-        return tuple(number for number, message in enumerate(self._conversation.messages) if message in self._pins)
+        return tuple(self._numbers(self._pinned))
 
     @pins.setter
     def pins(self, numbers: Iterable[int]) -> None:
         """Pin only these messages; unknown numbers are ignored."""
-        self._pins.prune(())
         messages = self._conversation.sent()
-        self._pins.add(messages[number] for number in numbers if number < len(messages))
+        self._pinned, self._against = _by_id(messages[number] for number in numbers if number < len(messages)), {}
 
     def forget(self) -> None:
         """Reset after the conversation was cleared."""
         self._undo.clear()
-        self._pins.prune(())
         self.report = None
-        self._fruitless = 0
-        if self._archive is not None:
-            self._archive.clear()
+        self.archive.clear()
+        self.went_back()
 
     def went_back(self) -> None:
         """Adjust to a rewound list. The archive stays, as segments may refer to it."""
-        self._pins.prune(self._conversation.body)
+        self._forget_gone(self._conversation.body)
         self._fruitless = 0
+
+    def _forget_gone(self, body: Sequence[Message]) -> None:
+        """Forget pins and drops of messages that are no longer in the list."""
+        there = _by_id(body).keys()
+        self._pinned = {key: message for key, message in self._pinned.items() if key in there}
+        self._against = {key: message for key, message in self._against.items() if key in there}
 
     def share_of(self, category: str) -> int:
         """Return the limit of one category in tokens."""
@@ -402,45 +356,49 @@ class Compactor:
 
         `plain` is the list without the reminders in its body, which are old: the newest ones are sent again.
         """
-        body = list(snapshot.body)
-        new = cast("list[Message]", made.messages)
+        body, new = list(snapshot.body), cast("list[Message]", made.messages)
         if not self._conversation.same_body(body):
             return "the list changed in the meantime"
-        measurement = self._window.measurement()
         if plain.same_body(new):
             return "a summary would make nothing in it smaller"
         if made.report.after > made.report.target or unpaired(new):
             return "the result was not valid"
-        self._undo.append(_Undo(body, new, dict(self._pins.against), measurement=measurement))
-        self._keep(list(plain.body), made.report)
+        self._undo.append(_Undo(body, new, self._against, measurement=self._window.measurement()))
+        self._keep(plain.body, made.report)
         self.report = made.report
         self.count += 1
         self._conversation.rewrite(new, "the list was compacted")
         return None
 
-    def _keep(self, body: list[Message], report: CompactionReport) -> None:
+    def _keep(self, body: Sequence[Message], report: CompactionReport) -> None:
         """Archive removed messages, cut ones first as their ids are in the list; no segments."""
         from codelet.context.compaction.segments import turns_of
 
         turns = turns_of(body)
-        for place in (*report.cut, *(place for place in report.removed if place not in report.cut)):
-            message = body[place]
-            if kind_of(message) != "segment":
-                self.archive.put(turns[place], message)
+        for place in dict.fromkeys((*report.cut, *report.removed)):
+            if kind_of(body[place]) != "segment":
+                self.archive.put(turns[place], body[place])
 
     def _what_stays(self) -> str:
         """Return why another compaction would not help, with the size of each category."""
         sizes = ", ".join(f"{share.name} {share.used:,}" for share in self.shares())
-        pinned = f"; {len(self._pins)} messages are pinned" if len(self._pins) else ""
+        pinned = f"; {len(self._pinned)} messages are pinned" if self._pinned else ""
         return f"two compactions had little effect; this turn makes no more. Tokens: {sizes}{pinned}"
 
 
-def _done(reason: Reason, before: int, after: int, report: CompactionReport) -> events.Compaction:
+def _by_id(messages: Iterable[Message]) -> _ById:
+    return {id(message): message for message in messages}
+
+
+def _with(made: Compacted, *notes: str, struck: tuple[str, ...] = ()) -> Compacted:
+    """Add notes, and the rejected lines of a handoff, to the report."""
+    return made._replace(report=made.report.replace(warnings=(*notes, *made.report.warnings), struck=struck))
+
+
+def _done(begun: events.Compaction, after: int, report: CompactionReport) -> events.Compaction:
     """Return the receipt of a compaction."""
-    return events.Compaction(
+    return begun.replace(
         phase="done",
-        reason=reason,
-        before=before,
         after=after,
         tier=report.tier,
         kept_turns=report.kept_turns,

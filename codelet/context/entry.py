@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
-from codelet.context.compactor import Compactor
-from codelet.context.inputs import Attached, Excerpt, Input, Piped, both_ends, byte_length, composed, cut_in, line_count
-from codelet.context.window import ContextWindow
+from codelet.context.inputs import Attached, Excerpt, Input, Piped, byte_length, composed, cut_in, line_count
 from codelet.events import Cut
 from codelet.messages import Message, Picture, newest_prompt, user
-from codelet.safety.secrets import Masker
 from codelet.system.text import valid_unicode
 
 if TYPE_CHECKING:
     from codelet.context.archive import ShownRange
+    from codelet.context.compactor import Compactor
+    from codelet.context.window import ContextWindow
     from codelet.conversation import Conversation
+    from codelet.safety.secrets import Masker
 
 LARGEST_TEXT = 256 * 1024
 _LARGEST_PIECE = 64_000
@@ -49,11 +49,26 @@ class Entry:
         self._window = window
         self._masker = masker
         self._recall = recall
+        self.forget()
+
+    def forget(self) -> None:
+        """Reset after the conversation was cleared."""
         self._inputs: list[Input] = []
-        self._form: tuple[Message, Excerpt] | None = None
+        self._images: Sequence[Picture] = ()
+        self._message: Message | None = None  # the newest prompt in the list, and what it has of the inputs
+        self._excerpt = Excerpt("", ())
         self._unsent = False
         self._recalled: list[tuple[Sequence[ShownRange], str]] = []
         self._earlier: tuple[Cut, ...] = ()
+
+    def adopt(self) -> None:
+        """Adopt a list from elsewhere: the marker in its newest prompt says what was cut.
+
+        What was recalled there is unknown, so it counts as unread.
+        """
+        body = self._conversation.body
+        place = newest_prompt(body)
+        self._earlier = cut_in(body[place]["content"] or "") if place >= 0 else ()
 
     def result(self, text: str, most: int | None = None) -> str:
         """Return a tool result for the list, within the working share, 256 KiB, and `most` characters."""
@@ -74,43 +89,29 @@ class Entry:
 
         Without `text` the piped input is the prompt.
         """
-        self._earlier = ()
-        self._images: Sequence[Picture] = attached.images if attached is not None else ()
-        text = text if attached is None else f"{text}{attached.text}"
-        self._inputs = [_as_input(valid_unicode(text))] if text or piped is None else []
+        self.forget()
+        if attached is not None:
+            text, self._images = f"{text}{attached.text}", attached.images
+        if text or piped is None:
+            self._inputs.append(Input("prompt", _as_input(valid_unicode(text))))
         if piped is not None:
-            self._inputs.append(Input("stdin", piped.text, piped.bytes, piped.lines, piped.gap))
-        self._recalled.clear()
+            self._inputs.append(Input("stdin", piped))
         self._unsent = True
         # `fit` cuts what is longer than the window: do not copy all of it.
-        length = sum(len(each.text) for each in self._inputs) + len(prompt.STDIN) + 2
-        longest = max(_SMALLEST_CAP, self._window.characters(self._window.budget.window))
-        excerpt = composed(self._inputs, min(length, longest), recall=False)
-        message = user(excerpt.text, self._images)
-        self._form = message, excerpt
-        return message
+        return self._composed(max(_SMALLEST_CAP, self._window.characters(self._window.budget.window)))
 
-    def forget(self) -> None:
-        """Reset after the conversation was cleared."""
-        self._inputs, self._form, self._unsent, self._earlier = [], None, False, ()
-        self._recalled.clear()
-
-    def adopt(self) -> None:
-        """Adopt a list from elsewhere: the marker in its newest prompt says what was cut.
-
-        What was recalled there is unknown, so it counts as unread.
-        """
-        body = self._conversation.body
-        place = newest_prompt(body)
-        self._earlier = cut_in(body[place]["content"] or "") if place >= 0 else ()
+    def _composed(self, room: int) -> Message:
+        """Make the message of the prompt, in `room` characters."""
+        self._excerpt = composed(self._inputs, room)
+        self._message = user(self._excerpt.text, self._images)
+        return self._message
 
     def fit(self) -> None:
         """Cut a new prompt to half of the room, if it does not fit next to system prompt, tools and reminders.
 
         Earlier turns do not count, as compaction makes room for a prompt.
         """
-        place = self._place() if self._unsent else None
-        if place is None:
+        if (place := self._place()) is None:
             return
         message = self._conversation.body[place]
         room = max(0, self._window.budget.hard_trigger - 1 - self._window.beside(self._conversation))
@@ -124,7 +125,7 @@ class Entry:
 
         Returns False if it cannot be cut, so that a compaction is due.
         """
-        place = self._place() if self._unsent else None
+        place = self._place()
         if place is None or len(self._conversation.body) - len(self._conversation.appended) != 1:
             return False
         length = len(self._conversation.body[place]["content"] or "")
@@ -134,38 +135,35 @@ class Entry:
         return True
 
     def _cut_to(self, place: int, room: int) -> None:
-        excerpt = self._shown(room)
-        message = user(excerpt.text, self._images)
-        self._window.replaced(self._conversation.replace(place, message))
-        self._form = message, excerpt
+        for each in self._inputs if self._recall else ():
+            if len(each.text) > _SMALLEST_CAP:
+                each.key = each.key or self._archived("user", each.text)
+        self._window.replaced(self._conversation.replace(place, self._composed(room)))
         for each in self._inputs:
-            if not each.in_memory or not _is_whole(each, excerpt):
+            if not self._is_whole(each):
                 account = each.account
                 self.reduced.append(f"{account.name} of {account.bytes:,} bytes was cut to its head and tail to fit")
 
     def sent(self) -> None:
         """Note that the provider has begun to answer, so that the list was sent."""
         if self._unsent:
-            if self._form is not None and self._place() is not None:
-                for each, start, end in self._form[1].ranges:
-                    each.sent.add(start, end)
+            if self._place() is None:  # a compaction replaced it
+                self._excerpt = Excerpt("", ())
+            for each, start, end in self._excerpt.ranges:
+                each.sent.append((start, end))
             self._unsent = False
-            for each in self._inputs:
-                size = each.account
-                each.cut = size.read < size.bytes
         if not self._recalled:
             return
         texts = {message["content"] for message in self._conversation.body if message["role"] == "tool"}
         by_key = {each.key: each for each in self._inputs if each.key}
         for hit in (hit for ranges, text in self._recalled if text in texts for hit in ranges):
             if hit.key in by_key:
-                by_key[hit.key].sent.add(hit.start, hit.end)
+                by_key[hit.key].sent.append((hit.start, hit.end))
         self._recalled.clear()
 
     def recalled(self, ranges: Sequence[ShownRange], text: str) -> None:
         """Note ranges that `recall` returned; they count as sent once its whole answer is sent."""
-        if any(each.key == hit.key for each in self._inputs for hit in ranges):
-            self._recalled.append((ranges, prompt.escape(self._masker.mask(text))))
+        self._recalled.append((ranges, prompt.escape(self._masker.mask(text))))
 
     def piece_room(self) -> int:
         """Return the most characters of one answer of `recall`, besides its first line."""
@@ -177,25 +175,16 @@ class Entry:
 
     @property
     def cut(self) -> tuple[Cut, ...]:
-        """The newest prompt's texts that were not sent whole, or not before the turn ended."""
-        waiting = self._form[1] if self._unsent and self._form is not None else None
-        return self._earlier + tuple(
-            each.account
-            for each in self._inputs
-            if each.cut or not each.in_memory or (waiting is not None and not _is_whole(each, waiting))
-        )
+        """The newest prompt's texts that were not sent whole with it, or not before the turn ended."""
+        return self._earlier + tuple(each.account for each in self._inputs if not self._is_whole(each))
+
+    def _is_whole(self, each: Input) -> bool:
+        return each.in_memory and (each, 0, len(each.text)) in self._excerpt.ranges
 
     def _place(self) -> int | None:
-        """Return the place of the newest prompt in the body, if no one else replaced it."""
-        body = self._conversation.body
-        return next((n for n, each in enumerate(body) if self._form is not None and each is self._form[0]), None)
-
-    def _shown(self, room: int) -> Excerpt:
-        """Return the prompt in `room` characters, with ids for the rest."""
-        for each in self._inputs if self._recall else ():
-            if len(each.text) > _SMALLEST_CAP:
-                each.key = each.key or self._archived("user", each.text)
-        return composed(self._inputs, room, recall=self._recall)
+        """Return the place of the unsent prompt in the body, if no one else replaced it."""
+        body = self._conversation.body if self._unsent else ()
+        return next((place for place, each in enumerate(body) if each is self._message), None)
 
     def _archived(self, role: Literal["user", "tool"], text: str) -> str:
         """Archive a text; return its id, or "" if it does not fit."""
@@ -215,13 +204,11 @@ class Entry:
         return max(_SMALLEST_CAP, min(LARGEST_TEXT, _CHARACTERS_PER_TOKEN * tokens))
 
 
-def _as_input(text: str) -> Input:
-    """Return a prompt as input, cut to its beginning and its end if it is too long for memory."""
+def _as_input(text: str) -> Piped:
+    """Return a prompt with its size, cut to its beginning and its end if it is too long for memory."""
+    size, lines = byte_length(text), line_count(text)
     if len(text) <= LONGEST_KEPT:
-        return Input("prompt", text)
-    ends, gap = both_ends(text[: LONGEST_KEPT * 3 // 4], text[-(LONGEST_KEPT // 4) :])
-    return Input("prompt", ends, byte_length(text), line_count(text), gap)
-
-
-def _is_whole(each: Input, excerpt: Excerpt) -> bool:
-    return each.in_memory and (each, 0, len(each.text)) in excerpt.ranges
+        return Piped(text, size, lines)
+    head = text[: LONGEST_KEPT * 3 // 4]
+    gap = len(head), len(head) + len(prompt.NOT_IN_MEMORY)
+    return Piped(f"{head}{prompt.NOT_IN_MEMORY}{text[-(LONGEST_KEPT // 4) :]}", size, lines, gap)

@@ -10,13 +10,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from codelet.context.compaction.observed import counts_in
 from codelet.context.tokens import estimate_text
-
-if TYPE_CHECKING:
-    from codelet.context.compaction.report import Compacted
 
 DELAYS = (0.0, 1.0, 2.0)
 OPENS_AFTER = 3
@@ -220,10 +216,3 @@ async def narrate(
 def narrative_room(target: int) -> int:
     """Return the most tokens of a handoff for a target."""
     return min(_MOST, max(_LEAST, target * _PERCENT // 100))
-
-
-def with_struck(made: Compacted, struck: tuple[str, ...], without: str = "") -> Compacted:
-    """Add the rejected lines of a handoff to the report, and `without`, the reason if there is no handoff."""
-    notes = (f"no handoff: {without}",) if without else ()
-    report = made.report.replace(warnings=(*made.report.warnings, *notes), struck=struck)
-    return made._replace(report=report)

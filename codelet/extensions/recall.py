@@ -42,7 +42,7 @@ class Recall(Extension, Guard):
         self.tools = (recall_tool(lambda: session.compactor.archive, session.entry),)
 
     def offered(self) -> Sequence[Tool]:
-        return self.tools if self._session.compactor.archived else ()
+        return self.tools if len(self._session.compactor.archive) else ()
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         """Return the output with its text cut to size."""
@@ -85,7 +85,7 @@ def recall_tool(archive: Callable[[], Archive], own: Entry) -> Tool:
 def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str, Sequence[ShownRange]]:
     """One piece of an entry, with a line above it that says which one and how to continue."""
     from codelet.context.archive import ShownRange, text_in
-    from codelet.context.inputs import byte_at, byte_length, line_at, line_count, place_of_byte, place_of_line
+    from codelet.context.inputs import byte_length, line_at, line_count, place_of_byte, place_of_line
 
     text = text_in(entry)
     if byte_range:
@@ -105,10 +105,10 @@ def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str
     if not whole:
         last_line = line_at(text, max(start, end - 1))
         head += f", lines {line_at(text, start)}-{last_line} of {count}"
-        head += f", bytes {byte_at(text, start)}-{byte_at(text, end) - 1} of {size}"
+        head += f", bytes {byte_length(text[:start])}-{byte_length(text[:end]) - 1} of {size}"
     if end < wanted:
         at_line = text[end - 1] == "\n"
-        head += f"; continue with {f'lines={last_line + 1}-' if at_line else f'byte_range={byte_at(text, end)}-'}"
+        head += f"; continue with {f'lines={last_line + 1}-' if at_line else f'byte_range={byte_length(text[:end])}-'}"
     return f"{head}]\n{text[start:end]}", [ShownRange(entry.id, start, end)]
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from codelet.context import CompactionOptions, ContextWindow
 from codelet.context.allotment import Size, category_sizes, conversation_targets, refused_limit
+from codelet.context.compaction.plan import IrreducibleContext
 from codelet.context.tokens.budget import Budget, Reason
 from codelet.conversation import Conversation
 from codelet.messages import Message, assistant, reminder, segment, user
@@ -54,7 +55,8 @@ def test_sizes_grow_and_the_last_stays_below_the_trigger():
     sizes = [target.size for target in targets(*[5_000] * 9)]
     assert sizes == sorted(sizes)
     assert sizes[-1] == BUDGET.hard_trigger - 1 - 1_000
-    assert targets(5_000, 5_000, beside=LIMIT) == []
+    with pytest.raises(IrreducibleContext):
+        targets(5_000, 5_000, beside=LIMIT)
 
 
 @pytest.mark.parametrize("at", [30, 50, 80])

@@ -102,7 +102,7 @@ async def test_cancelled_at_any_await_the_list_is_as_it_was(
             break
         assert isinstance(ended, asyncio.CancelledError), (number, seen)
         cancelled += "starting" in seen
-        assert not compactor.archived and compactor.report is None and compactor.undo() is None
+        assert not len(compactor.archive) and compactor.report is None and compactor.undo() is None
         body = session.conversation.body
         assert all(one is other for one, other in zip(body, before, strict=not automatic)), number
         assert [message["content"] for message in body[len(before) :]] in ([], ["go on"])

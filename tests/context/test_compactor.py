@@ -105,7 +105,7 @@ async def test_a_drop_takes_call_and_results_and_can_be_undone(open_session: Ope
     gone = session.compactor.drop(number)
     assert gone == [number - 2, number - 1, number]
     assert len(session.messages) == len(before) - 3
-    assert not session.compactor.archived, "what the user dropped the model is not to find again"
+    assert not len(session.compactor.archive), "what the user dropped the model is not to find again"
     await turn(session, "more")
     assert session.compactor.undo() is not None
     assert session.messages[: len(before) - 1] == before[:-1]
@@ -158,7 +158,7 @@ async def test_the_archive_names_turns_as_segments_do_and_survives_a_rewind(open
     assert "value_part0_9" in session.compactor.archive.by_turn(1)
     assert session.compactor.report is not None
     session.clear()
-    assert not session.compactor.archived and session.compactor.report is None
+    assert not len(session.compactor.archive) and session.compactor.report is None
 
 
 async def test_memory_tiers_the_model_recalls_what_was_taken_out(open_session: Open):

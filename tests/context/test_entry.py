@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codelet.context.inputs import Input, both_ends
+from codelet.context.inputs import Input, Piped
+from codelet.prompt import NOT_IN_MEMORY
 from tests.context.conftest import Open
 from tests.context.scripted import compactions, turn
 
@@ -24,21 +25,18 @@ async def test_a_prompt_is_cut_only_where_it_does_not_fit_beside_what_always_sta
 
 
 def test_what_is_in_memory_by_its_two_ends_never_passes_for_whole():
-    both, gap = both_ends("a" * 500, "z" * 300)
-    ends = Input("stdin", both, 10_000, 90, gap)
-    assert not ends.in_memory
-    shown = ends.excerpt(5_000, recall=False)
+    both = f"{'a' * 500}{NOT_IN_MEMORY}{'z' * 300}"
+    gap = 500, 500 + len(NOT_IN_MEMORY)
+    ends = Input("stdin", Piped(both, 10_000, 90, gap))
+    shown = ends.excerpt(5_000)
     head, _, rest = shown.text.partition("\n[… cut here: stdin has 10,000 bytes in 90 lines")
     assert head == "a" * 500 and rest.endswith("…]\n" + "z" * 300)
-    for part, first, last in shown.ranges:
-        part.sent.add(first, last)
+    ends.sent += [(first, last) for _, first, last in shown.ranges]
     assert (ends.account.read, ends.account.bytes) == (800, 10_000)
-    small = Input("stdin", both, 800, 2, gap)
-    for part, first, last in small.excerpt(5_000, recall=False).ranges:
-        part.sent.add(first, last)
+    small = Input("stdin", Piped(both, 800, 2, gap))
+    small.sent += [(first, last) for _, first, last in small.excerpt(5_000).ranges]
     assert small.account.read == 799, "what was not kept is not known to be nothing"
-    whole = Input("prompt", "a" * 500)
-    assert whole.in_memory and whole.excerpt(500, recall=False).text == "a" * 500
+    assert Input("prompt", Piped("a" * 500, 500, 1)).excerpt(500).text == "a" * 500
 
 
 async def test_half_a_pair_of_letters_is_no_text(open_session: Open):

@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codelet.context.inputs import (
-    Spans,
-    byte_at,
+    Input,
+    Piped,
     byte_length,
     ends,
     line_at,
@@ -32,8 +32,8 @@ def test_a_line_begins_where_the_lines_before_it_end(text: str, number: int):
 @given(TEXTS, st.integers(0, 250))
 def test_bytes_lead_to_the_character_that_they_belong_to(text: str, number: int):
     place = place_of_byte(text, number)
-    assert byte_at(text, place) <= number
-    assert place == len(text) or number < byte_at(text, place + 1)
+    assert byte_length(text[:place]) <= number
+    assert place == len(text) or number < byte_length(text[: place + 1])
     assert byte_length(text) == len(text.encode())
 
 
@@ -49,13 +49,8 @@ def test_both_ends_fit_the_room(text: str, room: int):
 @example("ab", [(1, 2)])
 @example("ab", [(0, 1), (1, 2)])
 def test_what_is_covered_twice_counts_once(text: str, ranges: list[tuple[int, int]]):
-    spans = Spans()
-    places: set[int] = set()
-    for start, end in ranges:
-        spans.add(start, end)
-        places.update(range(start, end))
-    covered = [place in places for place in range(len(text))]
-    assert spans.bytes_of(text) == sum(
-        len(character.encode()) for character, known in zip(text, covered, strict=True) if known
-    )
-    assert spans.cover(text) == all(covered)
+    given = Input("prompt", Piped(text, len(text.encode()), 1))
+    given.sent += ranges
+    places = {place for start, end in ranges for place in range(start, end)}
+    known = "".join(character for place, character in enumerate(text) if place in places)
+    assert given.account.read == len(known.encode())
