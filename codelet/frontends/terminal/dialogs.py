@@ -117,25 +117,25 @@ class _Menu:
     def _show(self) -> None:
         """Draw the list, or the part around the mark."""
         renderer, options = self._renderer, self._options()
-        width, more, sign = renderer.width, renderer.signs.more, renderer.signs.choice
+        width = renderer.width
         room = max(renderer.console.height - 5, _FEWEST_ROWS)
         first = min(max(self._mark - room // 2, 0), max(len(self._places) - room, 0))
         rows = []
         if self._title:
             title = Text.assemble(("? ", f"bold {ACCENT}"), self._title, (f"  {clean(self._words)}", ACCENT))
-            rows.append(truncate(title, width, more))
+            rows.append(truncate(title, width))
         for at, place in enumerate(self._places[first : first + room], first):
             marked = at == self._mark
-            row = Text.assemble((f"{sign if marked else ' '} ", ACCENT), options[place])
+            row = Text.assemble((f"{'▸' if marked else ' '} ", ACCENT), options[place])
             if marked:
                 row.stylize("bold")
-            rows.append(truncate(row, width, more))
+            rows.append(truncate(row, width))
         if not self._places:
             rows.append(Text("  no match", QUIET))
         hidden = len(self._places) - min(room, len(self._places))
         hints = [_HINT, *(["type to filter"] if self._searched else []), "esc cancel"]
         hints += [f"{hidden} more"] if hidden else []
-        renderer.ask([*rows, truncate(Text(f"  {' · '.join(hints)}", QUIET), width, more)])
+        renderer.ask([*rows, truncate(Text(f"  {' · '.join(hints)}", QUIET), width)])
 
     def _key(self, press: KeyPress) -> list[KeyPress]:
         match press.key:
@@ -281,7 +281,7 @@ class _OpenQuestion:
         return [*head_rows(question, renderer, hint, self._number), *reasons][: max(room, 3)]
 
     def _choice_rows(self) -> list[Text]:
-        width, sign, question = self._renderer.width, self._renderer.signs.choice, self._question
+        width, question = self._renderer.width, self._question
         if self._writes == "reason":
             return wrap_indented(Text("enter confirm · esc back", QUIET), width, "  ")
         if self._writes == "rule":
@@ -303,7 +303,7 @@ class _OpenQuestion:
                 (visible(choice.words), "bold" if marked else ""), (f" ({choice.key})" if choice.key else "", QUIET)
             )
             first, *more = wrap(words, width - 5)
-            lead = Text.assemble((f"{sign if marked else ' '} ", ACCENT), (f"{place + 1}", f"bold {ACCENT}"))
+            lead = Text.assemble((f"{'▸' if marked else ' '} ", ACCENT), (f"{place + 1}", f"bold {ACCENT}"))
             rows.append(Text.assemble(lead, "  ", first))
             rows += [Text.assemble(" " * 5, row) for row in more]
         hints = [_HINT + (" · tab edit the rule" if offered_rule(question) is not None else "")]

@@ -13,7 +13,6 @@ import codelet
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from codelet.frontends.terminal.show.style import Signs
 
 _FOLDER = Path(codelet.__file__).with_name("help")
 _WIDEST = 110
@@ -33,13 +32,13 @@ def page_text(topic: str) -> str:
     return (_FOLDER / f"{topic}.md").read_text(encoding="utf-8")
 
 
-def page_rows(topic: str, width: int, signs: Signs, command: str = "codelet help") -> list[Text]:
+def page_rows(topic: str, width: int, command: str = "codelet help") -> list[Text]:
     """Return a page as rows; a link to a page names the command that shows it."""
     from codelet.frontends.terminal.show.markdown import markdown_rows
 
     text = _IMAGE.sub("", page_text(topic))
     text = _TO_A_PART.sub(r"\1", _TO_A_PAGE.sub(rf"\1 ({command} \2)", text))
-    return markdown_rows(text, min(width, _WIDEST), signs)
+    return markdown_rows(text, min(width, _WIDEST))
 
 
 def print_page(topic: str) -> None:
@@ -48,8 +47,8 @@ def print_page(topic: str) -> None:
         print(page_text(topic), end="")
         return
     from codelet.frontends.terminal.show.console import OutputConsole
-    from codelet.frontends.terminal.show.style import signs_for
+    from codelet.frontends.terminal.show.style import writable
 
     console = OutputConsole()
-    for row in page_rows(topic, console.width, signs_for(sys.stdout)):
-        print(console.written(row), end="")
+    for row in page_rows(topic, console.width):
+        print(writable(console.written(row), sys.stdout), end="")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 
 from prompt_toolkit.buffer import Buffer
@@ -25,7 +24,6 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from codelet.frontends.terminal.show.bottom import terminal_size
-from codelet.frontends.terminal.show.style import signs_for
 
 _MENU_ROWS = 8
 STYLE = Style.from_dict(
@@ -59,7 +57,6 @@ def line_layout(
 
     While `answer` has the focus it is edited after `question`. `hidden`: a question needs no input line.
     """
-    sign = signs_for(sys.stdout).prompt
     search = SearchToolbar(ignore_case=True)
     marks = [HighlightIncrementalSearchProcessor(), HighlightSelectionProcessor()]
     control = BufferControl(buffer, marks, search_buffer_control=search.control, preview_search=True)
@@ -69,7 +66,7 @@ def line_layout(
         return Dimension(min=1, max=max(terminal_size().rows // 2, 1))
 
     def prefix(row: int, wrapped: int) -> StyleAndTextTuples:
-        return [("", "  ")] if row or wrapped else [("class:prompt", f"{sign} ")]
+        return [("", "  ")] if row or wrapped else [("class:prompt", "› ")]
 
     def ask(row: int, wrapped: int) -> StyleAndTextTuples:
         return [("", "  " if row or wrapped else f"  {question()}")]

@@ -19,13 +19,13 @@ async def show_last(screen: TerminalScreen) -> None:
         screen.note("nothing was shown yet, or since /clear")
         return
     renderer = screen.renderer
-    rows, place = parts.rows(renderer.width, renderer.signs)
+    rows, place = parts.rows(renderer.width)
     async with screen.lent(lambda: None):
         shown = await _page(renderer.written(rows), place + 1)
     if not shown and part is not None:
         from codelet.frontends.terminal.show.shown_parts import part_rows
 
-        screen.say(*part_rows(part, renderer.width, renderer.signs))
+        screen.say(*part_rows(part, renderer.width))
 
 
 async def _page(text: str, line: int) -> bool:

@@ -71,12 +71,12 @@ def head_rows(question: Question, renderer: Renderer, note: str = "", number: in
 
 def body_rows(question: Question, renderer: Renderer) -> list[Text]:
     """The whole command or diff: long lines are wrapped, never cut."""
-    width, signs = renderer.width, renderer.signs
+    width = renderer.width
     kinds = {touch.kind for touch in question.touches}
     if _is_change(question):
         diff = question.shown.replace("\r\n", "\n") if _has_crlf_only(question.shown) else question.shown
         lines = (line[:1] + visible(line[1:]) if line[:1] in _SIGNS else visible(line) for line in diff.split("\n"))
-        rows = diff_rows("\n".join(lines), _NO_LIMIT, signs, limit=_NO_LIMIT)
+        rows = diff_rows("\n".join(lines), _NO_LIMIT, limit=_NO_LIMIT)
         if cut_off := _CUT_OFF.search(question.shown):
             rows.append(Text(" " * MARGIN + cut_off[1], WARN))
         return [part for row in rows for part in _hanging(row, width, " " * (MARGIN + 7))]
@@ -115,7 +115,7 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
 
     `room` is the most rows, if the question's text is not in sight; the rows then show the parts themselves.
     """
-    width, more = renderer.width, renderer.signs.more
+    width = renderer.width
     warnings = confusables(question.shown)
     if question.verdict.person_may:
         warnings.insert(0, "this can permanently overwrite what others pushed")
@@ -126,25 +126,25 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
     rows = []
     for warning in warnings:  # a word may be as long as it likes: it must not push the parts off the screen
         words = clean(" ".join(map(_elided, warning.split())))
-        rows += wrap_indented(Text(f"{renderer.signs.failed} {words}", WARN), width, "  ")[:_MOST_WARNING_ROWS]
+        rows += wrap_indented(Text(f"✗ {words}", WARN), width, "  ")[:_MOST_WARNING_ROWS]
     parts = _parts(question)
     named, others = [part for part in parts if part[0]], "; ".join(reason for text, reason in parts if not text)
     if len(parts) <= 1:
         words = _on_line(reason_of(question))
-        rows += _at_most(wrap_indented(Text(f"why: {words}", QUIET), width, "  ") if words else [], more)
+        rows += _at_most(wrap_indented(Text(f"why: {words}", QUIET), width, "  ") if words else [])
         in_sight = room is None or not parts or not parts[0][0]
-        return rows if in_sight else [*rows, _part_row(*parts[0], width, more)]
+        return rows if in_sight else [*rows, _part_row(*parts[0], width)]
     note = question.verdict.reason.partition(" more)")[2]
     count = f"{plural(len(named), 'part')} may change something" if named else others
     rows += wrap_indented(Text(f"why: {count}{_on_line(note)}", QUIET), width, "  ")
     most = max(1, (_MOST_ROWS if room is None else room) - len(rows) - _MOST_REASON_ROWS)
     shown = named if len(named) <= most + _MOST_REASON_ROWS else named[:most]
-    rows += [_part_row(text, reason, width, more) for text, reason in shown]
+    rows += [_part_row(text, reason, width) for text, reason in shown]
     if rest := named[len(shown) :]:
         names = ", ".join(dict.fromkeys(_elided(text.split(" ", 1)[0]) for text, reason in rest))
-        rows += _at_most(wrap_indented(Text(f"and {len(rest)} more: {names}", WARN), width, "    "), more)
+        rows += _at_most(wrap_indented(Text(f"and {len(rest)} more: {names}", WARN), width, "    "))
     if named and others:
-        rows += _at_most(wrap_indented(Text(f"({others})", WARN), width, "    "), more)
+        rows += _at_most(wrap_indented(Text(f"({others})", WARN), width, "    "))
     return rows
 
 
@@ -177,10 +177,10 @@ def reason_of(question: Question) -> str:
     return f"it{reason.removeprefix(place)}" if is_named else reason
 
 
-def _at_most(rows: list[Text], more: str) -> list[Text]:
+def _at_most(rows: list[Text]) -> list[Text]:
     if len(rows) <= _MOST_REASON_ROWS:
         return rows
-    return [*rows[: _MOST_REASON_ROWS - 1], Text(f"    {more}", rows[0].style)]
+    return [*rows[: _MOST_REASON_ROWS - 1], Text("    …", rows[0].style)]
 
 
 def _parts(question: Question) -> list[tuple[str, str]]:
@@ -192,13 +192,13 @@ def _parts(question: Question) -> list[tuple[str, str]]:
     return list(found)
 
 
-def _part_row(text: str, reason: str, width: int, more: str) -> Text:
+def _part_row(text: str, reason: str, width: int) -> Text:
     """One part on one line, with its reason if neither the row above nor its text gives it."""
     if not text:
-        return truncate(Text(f"    ({reason})", WARN), width, more)
+        return truncate(Text(f"    ({reason})", WARN), width)
     is_told = reason in (text.partition(" ")[0] + _UNKNOWN, f"it writes to {text.lstrip('>& ')}")
     words = "" if is_told else f"  ({reason})"
-    return truncate(Text.assemble("    ", (text, WARN), (words, QUIET)), width, more)
+    return truncate(Text.assemble("    ", (text, WARN), (words, QUIET)), width)
 
 
 def _on_line(text: str) -> str:

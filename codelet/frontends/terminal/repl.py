@@ -85,7 +85,7 @@ class Repl:
         self.draft = Draft(self.pastes, self._act)
         self._main: asyncio.Task[object] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._status = StatusRow(session, self.screen.signs, self.attached)
+        self._status = StatusRow(session, self.attached)
         self._input = KeyInput(sys.stdin, self.screen.answered)
         self.prompt_line = PromptLine(
             self._input,
@@ -166,7 +166,7 @@ class Repl:
 
         That prompt may come from a file, so all but a /command goes to the model.
         """
-        rows = greeting(self.session, shutil.get_terminal_size().columns, self.screen.signs)
+        rows = greeting(self.session, shutil.get_terminal_size().columns)
         sys.stdout.write(writable("".join(f"{row}\n" for row in rows), sys.stdout))
         sys.stdout.flush()
         self.screen.ask_ground()

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codelet.frontends.terminal.show.style import Ground, Signs, ground_told, signs_for
+from codelet.frontends.terminal.show.style import Ground, ground_told
 from codelet.safety.secrets import mask
 from codelet.setting_kinds import ThemeName
 from codelet.system.text import clean
@@ -32,9 +32,6 @@ def styled(*parts: str | tuple[str, str]) -> Text:
 
 class Screen(ABC):
     """The output of commands."""
-
-    def __init__(self) -> None:
-        self.signs: Signs = signs_for(sys.stdout)
 
     @property
     @abstractmethod
@@ -66,7 +63,7 @@ class Screen(ABC):
     def truncate(self, row: Text) -> Text:
         from codelet.frontends.terminal.show.console import truncate
 
-        return truncate(row, self.width, self.signs.more)
+        return truncate(row, self.width)
 
 
 _GROUND = re.compile(r"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)[^\x07\x1b]*(?:\x07|\x1b\\)")
@@ -81,7 +78,6 @@ class TerminalScreen(Screen):
     """The terminal above the renderer's live area. Its background may become known later."""
 
     def __init__(self, theme: ThemeName = "auto") -> None:
-        super().__init__()
         self.theme = theme
         self.bottom: Bottom | None = None
         self.lent: Callable[[Callable[[], None]], AbstractAsyncContextManager[None]] = lambda resized: nullcontext()

@@ -10,7 +10,6 @@ from pathlib import Path
 from codelet import __version__
 from codelet.context.tokens.budget import percent_of
 from codelet.frontends.terminal.show.numbers import money, plural, tokens
-from codelet.frontends.terminal.show.style import Signs
 from codelet.loop.session import Session
 from codelet.system.git import run_git
 from codelet.system.text import clean, one_line
@@ -24,9 +23,8 @@ _KEYS = ("? keys", "/ commands", "@ files", "! shell", "shift-tab mode", "esc st
 class StatusRow:
     """The row below the input line. `attached` is output for the next prompt."""
 
-    def __init__(self, session: Session, signs: Signs, attached: Sequence[str]) -> None:
+    def __init__(self, session: Session, attached: Sequence[str]) -> None:
         self._session = session
-        self._signs = signs
         self._attached = attached
         self._branch = ""
 
@@ -49,7 +47,7 @@ class StatusRow:
 
     def row(self, columns: int, *, running: bool = False) -> str:
         """Return the row; shorter during a turn."""
-        return "  " + fitted(self._parts(running=running), columns - 3, self._signs)
+        return "  " + fitted(self._parts(running=running), columns - 3)
 
     def _parts(self, *, running: bool) -> list[str]:
         """The parts, most important first."""
@@ -61,7 +59,7 @@ class StatusRow:
             parts.append(f"{plural(len(self._attached), 'output')} to send")
         percent = percent_of(size, budget)
         filled = min(_BAR, max(1, round(size * _BAR / budget))) if size else 0
-        bar = self._signs.full * filled + self._signs.empty * (_BAR - filled)
+        bar = "█" * filled + "░" * (_BAR - filled)
         full = f"{bar} {percent}% of {tokens(budget)}"
         parts += [f"context {percent}%" if running else full, one_line(session.provider.model, _LONGEST_MODEL)]
         if running:
@@ -74,14 +72,14 @@ class StatusRow:
         return parts
 
 
-def greeting(session: Session, columns: int, signs: Signs) -> list[str]:
+def greeting(session: Session, columns: int) -> list[str]:
     """The rows above the first prompt: version, model, folder, instruction files, first keys."""
     folder = clean(short_path(session.workspace))
-    folder = folder if len(folder) <= columns else signs.more + folder[len(signs.more) - columns :]
+    folder = folder if len(folder) <= columns else "…" + folder[1 - columns :]
     parts = [f"codelet {__version__}", one_line(session.provider.model, columns), folder]
     rows = parts[:1]
     for part in filter(None, parts[1:]):
-        longer = f"{rows[-1]} {signs.dot} {part}"
+        longer = f"{rows[-1]} · {part}"
         rows = [*rows[:-1], longer] if len(longer) <= columns else [*rows, part]
     # These are in force, unless that reminder is off.
     from codelet.context.reminders.instructions import Instructions
@@ -91,8 +89,8 @@ def greeting(session: Session, columns: int, signs: Signs) -> list[str]:
     root = Path(os.path.realpath(session.workspace))
     names = [clean(str(each.relative_to(root)) if each.is_relative_to(root) else short_path(each)) for each in files]
     if names:
-        rows.append(fitted([f"instructions: {names[0]}", *names[1:]], columns - 1, signs))
-    return [*rows, fitted(list(_KEYS), columns - 1, signs)]
+        rows.append(fitted([f"instructions: {names[0]}", *names[1:]], columns - 1))
+    return [*rows, fitted(list(_KEYS), columns - 1)]
 
 
 def extension_words(session: Session) -> list[str]:
@@ -110,11 +108,11 @@ def _confinement(session: Session) -> list[str]:
     return [f"in {sandbox.found.way}"] if session.policy.mode == "auto" or sandbox.use == "on" else []
 
 
-def fitted(parts: list[str], width: int, signs: Signs) -> str:
+def fitted(parts: list[str], width: int) -> str:
     """The first part, and the others that fit."""
     line = parts[0][:width] if parts else ""
     for part in parts[1:]:
-        longer = f"{line} {signs.dot} {part}"
+        longer = f"{line} · {part}"
         if len(longer) <= width:
             line = longer
     return line

@@ -135,12 +135,12 @@ async def _show(folder: Path, *, keep: bool) -> int:
     passes = done.exit_code == 0 and not done.timed_out
     _say(renderer, "", *([f"Kept: {folder}"] if keep else []))
     if failure is None and passes:
-        _say(renderer, f"{renderer.signs.done} The test passes.", style="bold green")
+        _say(renderer, "✓ The test passes.", style="bold green")
         _say(renderer, "", *_NEXT)
         return EXIT_DONE
     if failure is not None:
         _say(renderer, f"The demo did not finish: {failure}")
-    _say(renderer, f"{renderer.signs.failed} The test {'passes' if passes else 'does not pass'}.", style="bold red")
+    _say(renderer, f"✗ The test {'passes' if passes else 'does not pass'}.", style="bold red")
     return EXIT_INCOMPLETE
 
 
@@ -193,18 +193,17 @@ def _introduce(renderer: Renderer, folder: Path, *, keep: bool) -> None:
 
     from codelet.frontends.terminal.show.console import wrap
 
-    signs = renderer.signs
     recorded = "The model is a recording: its words were written in advance. The rest is real: the loop, the tools, "
     paragraphs = (
-        (signs.note, f"{recorded}the files, and the test.", "dim"),
-        (signs.note, f"The project is in {folder}, which is {'kept' if keep else 'removed at the end'}.", "dim"),
-        (signs.note, "codelet asks before it changes or runs something; here the demo answers for you.", "dim"),
-        (signs.prompt, PROMPT, "bold"),
+        ("·", f"{recorded}the files, and the test.", "dim"),
+        ("·", f"The project is in {folder}, which is {'kept' if keep else 'removed at the end'}.", "dim"),
+        ("·", "codelet asks before it changes or runs something; here the demo answers for you.", "dim"),
+        ("›", PROMPT, "bold"),
     )
     _say(renderer, "codelet demo", style="bold")
     for sign, text, style in paragraphs:
         first, *rest = wrap(Text(text, style), renderer.width - 2)
-        blank = [Text()] if sign == signs.prompt else []
+        blank = [Text()] if sign == "›" else []
         renderer.say([*blank, Text.assemble((f"{sign} ", "dim"), first), *(Text("  ") + row for row in rest)])
 
 
@@ -230,7 +229,6 @@ class _RecordedAnswers:
 
         if (question.tool, question.arguments) not in self._expected:
             return Answer(False, "the demo approves only what was recorded")
-        signs, width = self._renderer.signs, self._renderer.width
-        row = Text(f"{signs.note} approved by the demo: {call_title(question.tool, question.arguments)}", "dim")
-        self._renderer.say([truncate(row, width, signs.more)])
+        row = Text(f"· approved by the demo: {call_title(question.tool, question.arguments)}", "dim")
+        self._renderer.say([truncate(row, self._renderer.width)])
         return Answer(True)

@@ -14,7 +14,7 @@ from codelet.events import ResultStatus, ToolResult
 from codelet.frontends.terminal.show.console import truncate, wrap_indented
 from codelet.frontends.terminal.show.diff_rows import count_diff, diff_rows, is_diff
 from codelet.frontends.terminal.show.numbers import duration, plural
-from codelet.frontends.terminal.show.style import BAD, GOOD, MARGIN, QUIET, WARN, Signs
+from codelet.frontends.terminal.show.style import BAD, GOOD, MARGIN, QUIET, WARN
 from codelet.messages import Message
 from codelet.messages import ToolCall as Call
 from codelet.system.text import clean, first_sentence, one_line
@@ -76,24 +76,24 @@ def _title_of(call: Call, tools: Mapping[str, Tool]) -> str:
 
 
 _MARKS: dict[ResultStatus, tuple[str, str]] = {
-    "done": ("done", GOOD),
-    "failed": ("failed", BAD),
-    "refused": ("refused", WARN),
-    "interrupted": ("stopped", WARN),
+    "done": ("✓", GOOD),
+    "failed": ("✗", BAD),
+    "refused": ("⊘", WARN),
+    "interrupted": ("■", WARN),
 }
 
 
 def result_rows(
-    title_text: str, result: ToolResult, width: int, signs: Signs, key: str = "", *, approved: bool = False
+    title_text: str, result: ToolResult, width: int, key: str = "", *, approved: bool = False
 ) -> list[Text]:
     """The call's row with its outcome, and the part of the result worth seeing; `key` shows the rest."""
-    sign, style = ("caution", WARN) if result.caveat and result.status == "done" else _MARKS[result.status]
+    sign, style = ("!", WARN) if result.caveat and result.status == "done" else _MARKS[result.status]
     facts = [*_facts(result), *(["approved"] if approved else [])]
-    tail = "".join(f" {signs.dot} {fact}" for fact in facts)
+    tail = "".join(f" · {fact}" for fact in facts)
     name, space, words = title_text.partition(" ")
-    line = truncate(Text.assemble((name, "bold"), space, words), max(width - 2 - len(tail), 20), signs.more)
-    row = Text.assemble((f"{getattr(signs, sign)} ", style), line, (tail, QUIET))
-    return [truncate(row, width, signs.more), *_details(result, width, signs, f" ({key})" if key else "")]
+    line = truncate(Text.assemble((name, "bold"), space, words), max(width - 2 - len(tail), 20))
+    row = Text.assemble((f"{sign} ", style), line, (tail, QUIET))
+    return [truncate(row, width), *_details(result, width, f" ({key})" if key else "")]
 
 
 def _facts(result: ToolResult) -> list[str]:
@@ -130,35 +130,35 @@ def how_it_ended(code: int) -> str:
         return f"ended by signal {-code}"
 
 
-def _details(result: ToolResult, width: int, signs: Signs, hint: str) -> list[Text]:
+def _details(result: ToolResult, width: int, hint: str) -> list[Text]:
     """The part of a result below its row."""
     shown, is_done = result.text if result.display is None else result.display, result.status == "done"
     if is_done and is_diff(shown):
-        return diff_rows(shown, width, signs, hint=hint)
+        return diff_rows(shown, width, hint=hint)
     if result.status == "refused":
         return wrap_indented(Text(one_line(first_sentence(shown), 2_000), QUIET), width, " " * MARGIN)
     if result.status == "interrupted" or (is_done and result.counted):
         return []
     if is_done and result.display is not None:
-        return _first_lines(shown, width, signs, hint)
+        return _first_lines(shown, width, hint)
     if result.name == "bash":
         shown = shown[:-300] + _END_LINES.sub("", shown[-300:])
-    return _last_lines(shown, width, signs, _LINES_WHEN_DONE if is_done else _LINES_WHEN_FAILED, hint)
+    return _last_lines(shown, width, _LINES_WHEN_DONE if is_done else _LINES_WHEN_FAILED, hint)
 
 
-def _first_lines(shown: str, width: int, signs: Signs, hint: str) -> list[Text]:
+def _first_lines(shown: str, width: int, hint: str) -> list[Text]:
     lines = [line for line in clean(shown).split("\n") if line.strip()]
     rows = [row for line in lines[:_LINES_SHOWN] for row in wrap_indented(Text(line), width, " " * MARGIN)]
     hidden = len(lines) - _LINES_SHOWN
-    words = f"{' ' * MARGIN}{signs.more} {plural(hidden, 'more line')}{hint}"
+    words = f"{' ' * MARGIN}… {plural(hidden, 'more line')}{hint}"
     return rows + ([Text(words, QUIET)] if hidden > 0 else [])
 
 
-def _last_lines(text: str, width: int, signs: Signs, limit: int, hint: str) -> list[Text]:
+def _last_lines(text: str, width: int, limit: int, hint: str) -> list[Text]:
     """The last `limit` lines of an output that are not blank, and how many are above."""
     lines = clean(text).rstrip().split("\n")
     places = [place for place, line in enumerate(lines) if line.strip()]
     first = places[-limit] if len(places) > limit else 0
-    rows = [Text(f"{' ' * MARGIN}{signs.more} {plural(first, 'line')} above{hint}", QUIET)] if first else []
+    rows = [Text(f"{' ' * MARGIN}… {plural(first, 'line')} above{hint}", QUIET)] if first else []
     shown = [Text(f"{' ' * MARGIN}{line[:_LONGEST_LINE]}", QUIET) for line in lines[first:] if line.strip()]
-    return [*rows, *(truncate(line, width, signs.more) for line in shown)]
+    return [*rows, *(truncate(line, width) for line in shown)]

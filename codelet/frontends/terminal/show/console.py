@@ -134,12 +134,12 @@ def hanging(line: Text, width: int) -> list[Text]:
     return rows
 
 
-def truncate(text: Text, width: int, more: str = "…") -> Text:
-    """Cut a row to the width; `more` marks the cut."""
+def truncate(text: Text, width: int) -> Text:
+    """Cut a row to the width and mark the cut."""
     row = text.copy()
     row.expand_tabs(4)
     if row.cell_len <= width:
         return row
-    row.truncate(max(width - len(more), 0), overflow="crop")
-    row.append(more)
+    row.truncate(max(width - 1, 0), overflow="crop")
+    row.append("…")
     return row

@@ -16,7 +16,7 @@ from rich.text import Span, Text
 
 from codelet.frontends.terminal.show.console import hanging, truncate
 from codelet.frontends.terminal.show.highlight import COMMENT, KEYWORD, NAME, STRING, VALUE, highlight, lexer_of_file
-from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, TAB_COLUMNS, Signs
+from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, TAB_COLUMNS
 from codelet.system.text import clean
 
 HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
@@ -85,15 +85,13 @@ def _hunks(text: str) -> list[_Hunk]:
     return hunks
 
 
-def diff_rows(
-    text: str, width: int, signs: Signs, *, limit: int = 40, files: bool = False, hint: str = ""
-) -> list[Text]:
+def diff_rows(text: str, width: int, *, limit: int = 40, files: bool = False, hint: str = "") -> list[Text]:
     """Return a diff's rows, at most `limit`; `hint` says how to see more; `files` names each file."""
     rows: list[Text] = []
     above, hidden, room = "", 0, min(_MOST_COLOURED, limit)
     for number, hunk in enumerate(_hunks(text)):
         if number and above == hunk.file:
-            rows.append(Text(" " * MARGIN + signs.more, QUIET))
+            rows.append(Text(f"{' ' * MARGIN}…", QUIET))
         elif files:
             rows.append(Text(hunk.file, "bold"))
         above = hunk.file
@@ -103,18 +101,18 @@ def diff_rows(
         for place, line in enumerate(hunk.lines):
             if len(rows) < limit:
                 spans = [*colours.get(place, ()), *words.get(place, ())]
-                rows += _line_rows(old if line[0] == "-" else new, line, spans, width, signs)
+                rows += _line_rows(old if line[0] == "-" else new, line, spans, width)
             else:
                 hidden += 1
             old += line[0] != "+"
             new += line[0] != "-"
     if hidden or len(rows) > limit:
         hidden += len(rows) - limit + 1
-        rows = [*rows[: limit - 1], Text(f"{' ' * MARGIN}{signs.more} {hidden} more rows{hint}", QUIET)]
+        rows = [*rows[: limit - 1], Text(f"{' ' * MARGIN}… {hidden} more rows{hint}", QUIET)]
     return rows
 
 
-def _line_rows(number: int, line: str, spans: Sequence[Span], width: int, signs: Signs) -> list[Text]:
+def _line_rows(number: int, line: str, spans: Sequence[Span], width: int) -> list[Text]:
     """Return a line's rows: number, sign, and text in its colours."""
     mark, code = line[0], line[1:]
     sign_style, line_style, _ = _STYLES.get(mark, (QUIET, QUIET, ""))
@@ -126,7 +124,7 @@ def _line_rows(number: int, line: str, spans: Sequence[Span], width: int, signs:
         head.rstrip()
         return [head]
     if len(code) > _LONGEST:
-        return [truncate(head + text, width, signs.more)]
+        return [truncate(head + text, width)]
     first, *others = hanging(text, max(width - len(head), MARGIN))
     return [head + first, *(Text.assemble(" " * len(head), row) for row in others)]
 

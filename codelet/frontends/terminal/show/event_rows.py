@@ -11,7 +11,7 @@ from codelet.events import Compaction, Interrupted, Retry, TurnEnd, UsageReport
 from codelet.frontends.terminal.show.call_rows import RunningCall
 from codelet.frontends.terminal.show.console import truncate, wrap, wrap_behind_sign, wrap_indented
 from codelet.frontends.terminal.show.numbers import duration, next_request, plural, tokens
-from codelet.frontends.terminal.show.style import ACCENT, BAD, MARGIN, QUIET, TEXT_COLUMNS, WARN, Signs
+from codelet.frontends.terminal.show.style import ACCENT, BAD, MARGIN, QUIET, SPINNER, TEXT_COLUMNS, WARN
 from codelet.outcome import unread
 from codelet.record import Record
 from codelet.system.text import clean, one_line
@@ -40,42 +40,41 @@ class EventRows(Record):
     """Makes rows for a screen of `width` columns."""
 
     width: int
-    signs: Signs
 
     def note(self, text: str) -> list[Text]:
         """A notice."""
-        return wrap_behind_sign(Text(f"{self.signs.note} {text}", QUIET), self.width)
+        return wrap_behind_sign(Text(f"· {text}", QUIET), self.width)
 
     def warning(self, text: str, style: str = WARN) -> list[Text]:
         """A warning or an error."""
-        return wrap_behind_sign(Text.assemble((f"{self.signs.failed} ", style), text), self.width)
+        return wrap_behind_sign(Text.assemble(("✗ ", style), text), self.width)
 
     def _indented(self, text: str, style: str = QUIET) -> list[Text]:
         return wrap_indented(Text(text, style), self.width, " " * MARGIN)
 
     def _line(self, *parts: str | tuple[str, str]) -> Text:
-        return truncate(Text.assemble(*parts), self.width, self.signs.more)
+        return truncate(Text.assemble(*parts), self.width)
 
     def retry(self, event: Retry, *, again: bool = False) -> list[Text]:
         """A failed request, its reason unless it is the same again, and the time of the retry."""
         reason = "the same again" if again else one_line(event.reason, _LONGEST_REASON)
-        row, tail = Text.assemble((f"{self.signs.retry} ", WARN), reason), _when(event, event.wait)
-        whole = row + Text(f" {self.signs.dot} {tail}", QUIET)
+        row, tail = Text.assemble(("↻ ", WARN), reason), _when(event, event.wait)
+        whole = row + Text(f" · {tail}", QUIET)
         return [whole] if whole.cell_len <= self.width else [*wrap_behind_sign(row, self.width), *self._indented(tail)]
 
     def waiting(self, event: Retry, left: float) -> Text:
         """The retry in one row during the wait; `left` in seconds."""
-        tail = f" {self.signs.dot} {_when(event, left)}"
+        tail = f" · {_when(event, left)}"
         reason = one_line(event.reason, max(self.width - len(tail) - 2, 10))
-        return self._line((f"{self.signs.retry} ", WARN), reason, (tail, QUIET))
+        return self._line(("↻ ", WARN), reason, (tail, QUIET))
 
     def compaction(self, event: Compaction) -> list[Text]:
         """A compaction's start or receipt."""
-        sizes = next_request(event.before, event.after, self.signs)
+        sizes = next_request(event.before, event.after)
         match event.phase:
             case "starting":
                 words = f"compacting {tokens(event.before)} tokens: {_REASONS[event.reason]}; esc stops it"
-                return [self._line((f"{self.signs.note} {words}", QUIET))]
+                return [self._line((f"· {words}", QUIET))]
             case "stopped":
                 say = self.note if event.reason == "asked" else self.warning
                 return say(f"not compacted: {clean(event.note)}")
@@ -83,17 +82,17 @@ class EventRows(Record):
                 return self.note(clean(event.note))
             case "undone":
                 return self.note(f"undid the {clean(event.note) or 'compaction'}: {sizes}")
-        rows = self.note(f"compacted: {sizes} {self.signs.dot} {_what_stays(event)}")
+        rows = self.note(f"compacted: {sizes} · {_what_stays(event)}")
         if event.lost:
             named = ", ".join(one_line(word, 60) for word in event.lost[:_LOST_NAMED])
             more = len(event.lost) - _LOST_NAMED
             tail = f"{f', and {more} more' if more > 0 else ''}; /compact undo restores them"
             lead = f"{' ' * MARGIN}dropped from context: "
-            named = truncate(Text(named), max(self.width - len(lead) - len(tail), 20), self.signs.more).plain
+            named = truncate(Text(named), max(self.width - len(lead) - len(tail), 20)).plain
             rows.append(self._line((lead, WARN), (named + tail, QUIET)))
         if event.note:
             rows += self._indented(clean(event.note), WARN)
-        return [*rows, *self._indented(f"/compact undo {self.signs.dot} /compact why")]
+        return [*rows, *self._indented("/compact undo · /compact why")]
 
     def interruption(
         self, event: Interrupted, titles: Mapping[str, str], running: Mapping[str, RunningCall], now: float
@@ -106,7 +105,7 @@ class EventRows(Record):
             ("refused", event.refused),
             ("not started", [each for each in event.not_done if each not in event.refused]),
         )
-        rows = [Text(f"{self.signs.stopped} stopped", WARN)]
+        rows = [Text("■ stopped", WARN)]
         for word, ids in groups:
             for call_id in ids:
                 title = one_line(titles.get(call_id, call_id), self.width)
@@ -137,11 +136,11 @@ class EventRows(Record):
             parts.append(f"context {percent_of(report.context, report.budget)}% of {tokens(report.budget)}")
         if seconds >= _SHORTEST:
             parts.append(duration(seconds))
-        return [*rows, *wrap(Text(f" {self.signs.dot} ".join(parts), QUIET), self.width)]
+        return [*rows, *wrap(Text(" · ".join(parts), QUIET), self.width)]
 
     def prompt(self, text: str, *, band: bool = False) -> list[Text]:
         """The user's prompt: as a band across the screen, or below a rule."""
-        lead = f"{self.signs.prompt} "
+        lead = "› "
         lines = [row for line in clean(text).split("\n") for row in wrap(Text(line), self.width - len(lead))]
         rows = [
             Text.assemble(" " * len(lead) if number else (lead, "bold cyan"), row) for number, row in enumerate(lines)
@@ -150,7 +149,7 @@ class EventRows(Record):
             if band:
                 row.append(" " * (self.width - row.cell_len))
             row.stylize_before("look.prompt")
-        return rows if band else [Text(self.signs.rule * min(self.width, TEXT_COLUMNS), QUIET), *rows]
+        return rows if band else [Text("─" * min(self.width, TEXT_COLUMNS), QUIET), *rows]
 
 
 def _when(event: Retry, seconds: float) -> str:
@@ -171,13 +170,12 @@ def _what_stays(event: Compaction) -> str:
 class Activity:
     """The current activity. `clock` counts seconds; `hint` says how to stop."""
 
-    def __init__(self, signs: Signs, clock: Callable[[], float], hint: str) -> None:
+    def __init__(self, clock: Callable[[], float], hint: str) -> None:
         self.thoughts = ""
         self.running: dict[str, RunningCall] = {}
         self.retry: Retry | None = None
         self.retry_at = 0.0
         self.stopping = False
-        self._signs = signs
         self._clock = clock
         self._hint = hint
         self._doing = ""
@@ -205,15 +203,15 @@ class Activity:
 
     def rows(self, width: int) -> list[Text]:
         """Return the rows to draw."""
-        signs, margin = self._signs, " " * MARGIN
+        margin = " " * MARGIN
         if self.stopping:
-            return [Text(f"{signs.stopped} stopping", WARN)]
+            return [Text("■ stopping", WARN)]
         if self.retry is not None:
-            return [EventRows(width, signs).waiting(self.retry, self.retry_at - self._clock())]
+            return [EventRows(width).waiting(self.retry, self.retry_at - self._clock())]
         if calls := list(self.running.values()):
-            titles = f" {signs.dot} ".join(call.title for call in calls)
+            titles = " · ".join(call.title for call in calls)
             lines = next(filter(None, (call.lines(_MOST_ROWS) for call in reversed(calls))), [])
-            output = [truncate(Text(margin + line, QUIET), width, signs.more) for line in lines]
+            output = [truncate(Text(margin + line, QUIET), width) for line in lines]
             return [self._row(titles, min(call.since for call in calls), width), *output]
         thoughts = wrap_indented(Text(self.thoughts.strip(), "dim italic"), width, margin)
         newest = [row for row in thoughts if row.plain.strip()][-_MOST_ROWS:]
@@ -221,15 +219,14 @@ class Activity:
 
     def _row(self, doing: str, since: float, width: int) -> Text:
         """The activity with its time, or that no data arrives in an answer that has begun."""
-        signs, seconds = self._signs, self._clock() - since
+        seconds = self._clock() - since
         silent = self._clock() - self._heard_at if doing in ("writing", "thinking") else 0.0
         is_stalled = silent >= _STALL_SECONDS
         time = f"no data for {duration(silent)}" if is_stalled else duration(seconds) if seconds >= _SHORTEST else ""
-        tail = f" {signs.dot} ".join(part for part in (time, self._hint) if part)
-        frame = signs.spinner[int(self._clock() * 10) % len(signs.spinner)]
-        named = truncate(Text(doing), max(width - len(tail) - 6, 10), signs.more)
+        tail = " · ".join(part for part in (time, self._hint) if part)
+        frame = SPINNER[int(self._clock() * 10) % len(SPINNER)]
+        named = truncate(Text(doing), max(width - len(tail) - 6, 10))
         return truncate(
-            Text.assemble((f"{frame} ", ACCENT), named, (f" {signs.dot} {tail}", WARN if is_stalled else QUIET)),
+            Text.assemble((f"{frame} ", ACCENT), named, (f" · {tail}", WARN if is_stalled else QUIET)),
             width,
-            signs.more,
         )

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from codelet.frontends.terminal.show.console import drawn_rows, hanging, wrap
 from codelet.frontends.terminal.show.highlight import NO_EDGE, highlight, lexer_of_fence
-from codelet.frontends.terminal.show.style import ACCENT, CODE, HEADING, MARGIN, QUIET, TAB_COLUMNS, TEXT_COLUMNS, Signs
+from codelet.frontends.terminal.show.style import ACCENT, CODE, HEADING, MARGIN, QUIET, TAB_COLUMNS, TEXT_COLUMNS
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -57,18 +57,17 @@ _NARROWEST = 10
 """The narrowest text, in nested lists and quotes."""
 
 
-def markdown_rows(source: str, width: int, signs: Signs) -> list[Text]:
+def markdown_rows(source: str, width: int) -> list[Text]:
     """Render a whole text."""
-    stream = MarkdownStream(width, signs)
+    stream = MarkdownStream(width)
     return stream.feed(source) + stream.finish()
 
 
 class MarkdownStream:
     """One text of the model. A changed `width` applies from the next block on."""
 
-    def __init__(self, width: int, signs: Signs) -> None:
+    def __init__(self, width: int) -> None:
         self.width = width
-        self._signs = signs
         self._partial = ""
         self._lines: list[str] = []  # the open block
         self._margin = 0  # its indentation
@@ -207,7 +206,7 @@ class MarkdownStream:
         if self._fence:
             return _code_rows(highlight(self._lexer, lines)[0], self.width, self._margin + MARGIN)
         margin = " " * self._margin
-        found = _block_rows("\n".join(lines), self.width - self._margin, self._signs)
+        found = _block_rows("\n".join(lines), self.width - self._margin)
         return [*([Text()] if self._gap else []), *(Text.assemble(margin, row) if margin else row for row in found)]
 
 
@@ -234,21 +233,21 @@ def _dunder(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _block_rows(source: str, width: int, signs: Signs) -> list[Text]:
+def _block_rows(source: str, width: int) -> list[Text]:
     """Render a block, or several."""
     from markdown_it.tree import SyntaxTreeNode
 
     lines = source.split("\n", 2)
     if len(lines) > 1 and "|" in lines[0] and _DELIMITERS.fullmatch(lines[1]):
-        return _RowMaker(signs).table(source.split("\n"), width)
+        return _table_rows(source.split("\n"), width)
     if plain := _PLAIN.fullmatch(source):
         text, kind = _inline_text(_parser().parseInline(plain[2].rstrip())), plain[1] or ""
         if kind[:1] == "#":
             text.stylize_before(_HEADINGS.get(f"h{len(kind) - 1}", "italic"))
-        marker = f"{signs.bullet} " if kind[:1] in ("-", "*", "+") else ""
+        marker = "• " if kind[:1] in ("-", "*", "+") else ""
         rows = wrap(text, min(max(width - len(marker), _NARROWEST), TEXT_COLUMNS))
         return [Text.assemble((" " * len(marker) if place else (marker, QUIET)), row) for place, row in enumerate(rows)]
-    return _RowMaker(signs).children(SyntaxTreeNode(_parser().parse(source)), width)
+    return _children_rows(SyntaxTreeNode(_parser().parse(source)), width)
 
 
 def _code_rows(lines: Iterable[Text], width: int, margin: int = MARGIN) -> list[Text]:
@@ -262,86 +261,83 @@ def _code_rows(lines: Iterable[Text], width: int, margin: int = MARGIN) -> list[
     return rows
 
 
-class _RowMaker:
-    def __init__(self, signs: Signs) -> None:
-        self.signs = signs
+def _children_rows(node: SyntaxTreeNode, width: int) -> list[Text]:
+    rows: list[Text] = []
+    width = max(width, _NARROWEST)
+    for number, child in enumerate(node.children):
+        above = node.children[number - 1] if number and node.type != "list_item" else None
+        if above is not None and not (
+            above.type == "heading" and above.map and child.map and above.map[1] == child.map[0]
+        ):
+            rows.append(Text())
+        rows.extend(_node_rows(child, width))
+    return rows
 
-    def children(self, node: SyntaxTreeNode, width: int) -> list[Text]:
-        rows: list[Text] = []
-        width = max(width, _NARROWEST)
-        for number, child in enumerate(node.children):
-            above = node.children[number - 1] if number and node.type != "list_item" else None
-            if above is not None and not (
-                above.type == "heading" and above.map and child.map and above.map[1] == child.map[0]
-            ):
-                rows.append(Text())
-            rows.extend(self.block(child, width))
-        return rows
 
-    def block(self, node: SyntaxTreeNode, width: int) -> list[Text]:
-        match node.type:
-            case "paragraph":
-                text = _inline_text(node.to_tokens())
-                boxes = {"[ ] ": self.signs.box, "[x] ": self.signs.checked, "[X] ": self.signs.checked}
-                sign = boxes.get(node.children[0].content[:4])  # as written: an escaped one is text
-                if sign and node.parent and node.parent.type == "list_item":
-                    text = Text.assemble(sign, text[3:])
-                return wrap(text, min(width, TEXT_COLUMNS))
-            case "heading":
-                text = _inline_text(node.to_tokens())
-                text.stylize_before(_HEADINGS.get(node.tag, "italic"))
-                return wrap(text, min(width, TEXT_COLUMNS))
-            case "bullet_list" | "ordered_list":
-                return self.items(node, width)
-            case "blockquote":
-                bar = f"{self.signs.quote} "
-                return [Text.assemble((bar, QUIET), row) for row in self.children(node, width - len(bar))]
-            case "hr":
-                return [Text(self.signs.rule * min(width, 40), QUIET)]
-            case "fence" | "code_block":
-                lexer, info = lexer_of_fence(node.info.strip())
-                lines = node.content.rstrip("\n").split("\n")
-                code, _ = highlight(lexer if len(node.content) <= _MOST_CODE else None, lines)
-                return [*(wrap(Text(info, QUIET), width) if info else []), *_code_rows(code, width)]
-            case _:
-                return wrap(Text(node.content), width) if node.content else self.children(node, width)
+def _node_rows(node: SyntaxTreeNode, width: int) -> list[Text]:
+    match node.type:
+        case "paragraph":
+            text = _inline_text(node.to_tokens())
+            boxes = {"[ ] ": "☐", "[x] ": "☑", "[X] ": "☑"}
+            sign = boxes.get(node.children[0].content[:4])  # as written: an escaped one is text
+            if sign and node.parent and node.parent.type == "list_item":
+                text = Text.assemble(sign, text[3:])
+            return wrap(text, min(width, TEXT_COLUMNS))
+        case "heading":
+            text = _inline_text(node.to_tokens())
+            text.stylize_before(_HEADINGS.get(node.tag, "italic"))
+            return wrap(text, min(width, TEXT_COLUMNS))
+        case "bullet_list" | "ordered_list":
+            return _item_rows(node, width)
+        case "blockquote":
+            bar = "│ "
+            return [Text.assemble((bar, QUIET), row) for row in _children_rows(node, width - len(bar))]
+        case "hr":
+            return [Text("─" * min(width, 40), QUIET)]
+        case "fence" | "code_block":
+            lexer, info = lexer_of_fence(node.info.strip())
+            lines = node.content.rstrip("\n").split("\n")
+            code, _ = highlight(lexer if len(node.content) <= _MOST_CODE else None, lines)
+            return [*(wrap(Text(info, QUIET), width) if info else []), *_code_rows(code, width)]
+        case _:
+            return wrap(Text(node.content), width) if node.content else _children_rows(node, width)
 
-    def items(self, node: SyntaxTreeNode, width: int) -> list[Text]:
-        rows: list[Text] = []
-        start = int(node.attrs.get("start", 1))
-        for number, item in enumerate(node.children, start):
-            marker = f"{item.info or number}. " if node.type == "ordered_list" else f"{self.signs.bullet} "
-            first, *others = self.children(item, width - cell_len(marker)) or [Text()]
-            boxed = first.plain.startswith((self.signs.box, self.signs.checked))
-            rows.append(first if boxed else Text.assemble((marker, QUIET), first))
-            rows += [Text.assemble(" " * len(marker), row) for row in others]
-        return rows
 
-    def table(self, lines: list[str], width: int) -> list[Text]:
-        """A table as rich sets it, with a rule below its head. markdown-it would drop cells without a head."""
-        from rich.box import Box
-        from rich.table import Table
+def _item_rows(node: SyntaxTreeNode, width: int) -> list[Text]:
+    rows: list[Text] = []
+    start = int(node.attrs.get("start", 1))
+    for number, item in enumerate(node.children, start):
+        marker = f"{item.info or number}. " if node.type == "ordered_list" else "• "
+        first, *others = _children_rows(item, width - cell_len(marker)) or [Text()]
+        boxed = first.plain.startswith(("☐", "☑"))
+        rows.append(first if boxed else Text.assemble((marker, QUIET), first))
+        rows += [Text.assemble(" " * len(marker), row) for row in others]
+    return rows
 
-        head, sides, *rows = ([cell.strip() for cell in _CELL.split(_EDGES.sub("", line))] for line in lines)
-        texts = [
-            [_inline_text(_parser().parseInline(cell.replace("\\|", "|"))) for cell in row] for row in (head, *rows)
-        ]
-        rule = f" {self.signs.rule}  "
-        table = Table(
-            box=Box("\n".join(["    ", "    ", rule, *["    "] * 5])),
-            padding=(0, 1, 0, 0),
-            show_edge=False,
-            pad_edge=False,
-            border_style=QUIET,
-        )
-        for place in range(max(map(len, texts))):
-            side = sides[place] if place < len(sides) else ""
-            justify = _ALIGNMENTS.get(side[:1] + side[-1:], "left")
-            text = texts[0][place] if place < len(head) else ""
-            table.add_column(text, header_style=HEADING, justify=justify, overflow="fold")
-        for row in texts[1:]:
-            table.add_row(*row)
-        return drawn_rows(table, max(width, len(table.columns) * _NARROWEST_CELL))
+
+def _table_rows(lines: list[str], width: int) -> list[Text]:
+    """A table as rich sets it, with a rule below its head. markdown-it would drop cells without a head."""
+    from rich.box import Box
+    from rich.table import Table
+
+    head, sides, *rows = ([cell.strip() for cell in _CELL.split(_EDGES.sub("", line))] for line in lines)
+    texts = [[_inline_text(_parser().parseInline(cell.replace("\\|", "|"))) for cell in row] for row in (head, *rows)]
+    rule = " ─  "
+    table = Table(
+        box=Box("\n".join(["    ", "    ", rule, *["    "] * 5])),
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+        pad_edge=False,
+        border_style=QUIET,
+    )
+    for place in range(max(map(len, texts))):
+        side = sides[place] if place < len(sides) else ""
+        justify = _ALIGNMENTS.get(side[:1] + side[-1:], "left")
+        text = texts[0][place] if place < len(head) else ""
+        table.add_column(text, header_style=HEADING, justify=justify, overflow="fold")
+    for row in texts[1:]:
+        table.add_row(*row)
+    return drawn_rows(table, max(width, len(table.columns) * _NARROWEST_CELL))
 
 
 def _inline_text(parents: Iterable[Token], style: str = "") -> Text:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from codelet.frontends.terminal.show.style import Signs
-
 
 def tokens(count: int) -> str:
     """`812`, `12.3k`, `1.2M`."""
@@ -45,6 +40,6 @@ def money(dollars: float) -> str:
     return f"${dollars:.2f}" if dollars >= 0.1 else f"${dollars:.4f}"
 
 
-def next_request(before: int, after: int, signs: Signs) -> str:
+def next_request(before: int, after: int) -> str:
     """A compaction's effect on the next request, in tokens."""
-    return f"the next request {tokens(before)} {signs.arrow} {tokens(after)} tokens"
+    return f"the next request {tokens(before)} → {tokens(after)} tokens"

@@ -19,7 +19,7 @@ from codelet.frontends.terminal.show.event_rows import Activity, EventRows
 from codelet.frontends.terminal.show.markdown import MarkdownStream, markdown_rows
 from codelet.frontends.terminal.show.numbers import duration, plural, tokens
 from codelet.frontends.terminal.show.shown_parts import ShownPart, ShownParts
-from codelet.frontends.terminal.show.style import MARGIN, QUIET, signs_for, writable
+from codelet.frontends.terminal.show.style import MARGIN, QUIET, writable
 from codelet.messages import Message, calls_of, kind_of, text_of
 from codelet.system.text import Cleaner, clean, one_line
 
@@ -67,7 +67,6 @@ class Renderer:
     ) -> None:
         self.console = console
         self.key = key
-        self.signs = signs_for(console.file)
         self.waiting: Sequence[Text] = ()
         self.approved: set[str] = set()
         """Calls that the user approved."""
@@ -81,7 +80,7 @@ class Renderer:
         """Whether collected text is not on the screen yet."""
         self._clock = clock
         self._bottom = bottom
-        self._activity = Activity(self.signs, clock, hint)
+        self._activity = Activity(clock, hint)
         self._stream: MarkdownStream | None = None
         self._cleaner = Cleaner()
         self._said: list[str] = []  # the streamed text
@@ -110,7 +109,7 @@ class Renderer:
 
     @property
     def rows(self) -> EventRows:
-        return EventRows(self.width, self.signs)
+        return EventRows(self.width)
 
     def show(self, event: events.Event) -> None:
         match event:
@@ -155,7 +154,7 @@ class Renderer:
         self._say("prompt", rows if self._bottom is not None or self.console.look.band else rows[1:])
 
     def keep_prompt(self, text: str) -> None:
-        self.shown_parts.add(ShownPart("prompt", f"{self.signs.prompt} you", text))
+        self.shown_parts.add(ShownPart("prompt", "› you", text))
 
     def send(self, sequence: str) -> None:
         """Write a sequence that moves nothing, such as a bell."""
@@ -245,7 +244,7 @@ class Renderer:
             self._end_stretch()
             if not delta.strip():
                 return
-            self._stream = MarkdownStream(self.width, self.signs)
+            self._stream = MarkdownStream(self.width)
         self._activity.hear("writing")
         self._said.append(delta)
         self._unset.append(delta)
@@ -290,16 +289,16 @@ class Renderer:
         seconds = self._clock() - self._thinking_since
         lines = [line for line in reasoning.split("\n") if line.strip()]
         gist = one_line(lines[0].strip("*# "), self.width) if lines else ""
-        title = f"{self.signs.note} thought{f' for {duration(seconds)}' if seconds >= 0.95 else ''}"
+        title = f"· thought{f' for {duration(seconds)}' if seconds >= 0.95 else ''}"
         self.shown_parts.add(ShownPart("reasoning", title, reasoning, folded=len(lines) > 1))
         hint = f" ({self.key})" if self.key and len(lines) > 1 else ""
         row = Text(f"{title}: {gist}", "dim italic")
-        self._say("note", [Text.assemble(truncate(row, self.width - len(hint), self.signs.more), (hint, QUIET))])
+        self._say("note", [Text.assemble(truncate(row, self.width - len(hint)), (hint, QUIET))])
 
     def _result(self, event: events.ToolResult) -> None:
         self._activity.running.pop(event.id, None)
         title = self._titles.get(event.id) or one_line(event.name, 80)
-        rows = result_rows(title, event, self.width, self.signs, self.key, approved=event.id in self.approved)
+        rows = result_rows(title, event, self.width, self.key, approved=event.id in self.approved)
         whole = event.display if event.display is not None else event.text
         is_folded = clean(whole).rstrip("\n").count("\n") + 1 > len(rows) - 1
         self.shown_parts.add(ShownPart("call", rows[0].plain, whole, is_folded))
@@ -360,9 +359,8 @@ def show_last_turns(renderer: Renderer, messages: Sequence[Message], mask: Calla
     starts = [place for place, message in enumerate(messages) if kind_of(message) == "prompt"]
     if not starts:
         return
-    more = renderer.signs.more
     if (earlier := len(starts) - _LAST_TURNS) > 0:
-        renderer.say([Text(f"{more} {plural(earlier, 'earlier turn')}", QUIET)])
+        renderer.say([Text(f"… {plural(earlier, 'earlier turn')}", QUIET)])
     for start, end in list(zip(starts, [*starts[1:], len(messages)], strict=True))[-_LAST_TURNS:]:
         turn = messages[start + 1 : end]
         said = (text_of(each).strip() for each in reversed(turn) if kind_of(each) == "assistant")
@@ -371,16 +369,16 @@ def show_last_turns(renderer: Renderer, messages: Sequence[Message], mask: Calla
         if start == starts[-1]:
             lines = prompt.split("\n")
             hidden = len(lines) - _PROMPT_LINES
-            note = [f"{more} {plural(hidden, 'more line')}"] if hidden > 0 else []
+            note = [f"… {plural(hidden, 'more line')}"] if hidden > 0 else []
             renderer.say_prompt("\n".join([*lines[:_PROMPT_LINES], *note]))
             _show_answer(renderer, answer)
             continue
         renderer.shown_parts.add(ShownPart("answer", "answer", answer, folded=True))
         calls = sum(len(calls_of(each)) for each in turn)
-        facts = f"{plural(calls, 'call')} {renderer.signs.dot} " if calls else ""
+        facts = f"{plural(calls, 'call')} · " if calls else ""
         renderer.say_prompt(one_line(prompt, renderer.width - MARGIN))
         row = Text(f"{' ' * MARGIN}{facts}{one_line(answer, renderer.width) or 'no answer'}", QUIET)
-        renderer.say([truncate(row, renderer.width, more)])
+        renderer.say([truncate(row, renderer.width)])
 
 
 def _show_answer(renderer: Renderer, answer: str) -> None:
@@ -388,11 +386,11 @@ def _show_answer(renderer: Renderer, answer: str) -> None:
     if not answer:
         return
     shown = answer[-_LONGEST_ANSWER:]
-    rows = markdown_rows(clean(shown), renderer.width, renderer.signs)
+    rows = markdown_rows(clean(shown), renderer.width)
     hidden = max(len(rows) - _ANSWER_ROWS, 0) + answer[: -len(shown)].count("\n")
     renderer.shown_parts.add(ShownPart("answer", "answer", answer, hidden > 0))
     if hidden:
         hint = f" ({renderer.key})" if renderer.key else ""
-        above = f"{' ' * MARGIN}{renderer.signs.more} {plural(hidden, 'line')} above{hint}"
+        above = f"{' ' * MARGIN}… {plural(hidden, 'line')} above{hint}"
         rows = [Text(above, QUIET), *rows[-_ANSWER_ROWS:]]
     renderer.say(rows)

@@ -1,4 +1,4 @@
-"""Signs, in ASCII if needed, and styles: the names that rows use, and how a theme shows them.
+"""Styles: the names that rows use, and how a theme shows them.
 
 Rows name the terminal's own colours, all that an unknown background gets. On a known background with enough colours,
 prompts and changed words get a background, and light terminals get darker colours. A theme is not part of a row, so it
@@ -33,69 +33,18 @@ TAB_COLUMNS = 4
 TEXT_COLUMNS = 100
 """The widest running text."""
 
-
-class Signs(Record, kw_only=True):
-    """Signs at the start of lines, and the spinner."""
-
-    done: str = "✓"
-    failed: str = "✗"
-    caution: str = "!"
-    refused: str = "⊘"
-    stopped: str = "■"
-    retry: str = "↻"
-    note: str = "·"
-    bullet: str = "•"
-    quote: str = "│"
-    rule: str = "─"
-    prompt: str = "›"
-    choice: str = "▸"
-    more: str = "…"
-    dot: str = "·"
-    arrow: str = "→"
-    full: str = "█"
-    empty: str = "░"
-    box: str = "☐"
-    checked: str = "☑"
-    spinner: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-
-
-ASCII = Signs(
-    done="+",
-    failed="x",
-    caution="!",
-    refused="-",
-    stopped="!",
-    retry="~",
-    note="-",
-    bullet="*",
-    quote="|",
-    rule="-",
-    prompt=">",
-    choice="*",
-    more="...",
-    arrow="->",
-    dot="-",
-    full="#",
-    empty=".",
-    box="[ ]",
-    checked="[x]",
-    spinner="|/-\\",
-)
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_IN_ASCII = str.maketrans("✓✗⊘■↻·•│─›▸…→↑↓█░☐☑⟨⟩" + SPINNER, "+x-!~-*|->*.>^v#.ox<>" + "|/-\\|/-\\|/")
 
 
 def writable(text: str, stream: IO[str]) -> str:
-    """Replace characters that the stream cannot encode."""
+    """Replace characters that the stream cannot encode: signs by similar ones in ASCII."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    return text.encode(encoding, "replace").decode(encoding)
-
-
-def signs_for(stream: IO[str]) -> Signs:
-    """The signs that the stream can encode."""
     try:
-        "".join(vars(Signs()).values()).encode(getattr(stream, "encoding", None) or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return ASCII
-    return Signs()
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_IN_ASCII).encode(encoding, "replace").decode(encoding)
+    return text
 
 
 THEMES: tuple[ThemeName, ...] = ("auto", "dark", "light", "colour-blind", "plain")

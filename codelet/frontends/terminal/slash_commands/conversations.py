@@ -42,7 +42,7 @@ async def clear(repl: ReplControls, argument: str) -> None:
     repl.can_resume = False
     repl.attached.clear()
     repl.screen.forget()
-    back = f" {repl.screen.signs.dot} /fork {left} brings it back" if left is not None else ""
+    back = f" · /fork {left} brings it back" if left is not None else ""
     repl.screen.note(f"conversation cleared{back}")
 
 

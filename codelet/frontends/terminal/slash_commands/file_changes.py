@@ -83,7 +83,7 @@ def _changed_rows(screen: Screen, session: Session, back: FileBack, *, limit: in
 
     old, new = (back.now, back.target) if reverse else (back.target, back.now)
     text = _unified(back.name, old, new) or ""
-    return diff_rows(session.mask(text), screen.width, screen.signs, limit=limit) if text else []
+    return diff_rows(session.mask(text), screen.width, limit=limit) if text else []
 
 
 def _unified(name: str, old: PlaceState, new: PlaceState) -> str | None:
@@ -126,7 +126,7 @@ async def _work_tree(screen: Screen, session: Session) -> None:
     if not changes.strip() and not names:
         screen.note("no changes")
         return
-    rows = diff_rows(changes, screen.width, screen.signs, limit=_MOST_ROWS, files=True)
+    rows = diff_rows(changes, screen.width, limit=_MOST_ROWS, files=True)
     screen.say(*rows, *(styled("  new ", (one_line(name, _LONGEST_NAME), "green")) for name in names[:_MOST_NEW]))
 
 

@@ -49,7 +49,7 @@ async def context(screen: Screen, session: Session, argument: str) -> None:
     whole = argument == "all"
     shown = listed if whole else listed[-_ROWS:]
     left_out = len(listed) - len(shown)
-    older = f"  {screen.signs.more} {plural(left_out, 'older message')}: /context all"
+    older = f"  … {plural(left_out, 'older message')}: /context all"
     note = [styled((older, QUIET))] if left_out else []
     latest = max((row.turn for row in rows), default=0)
     lines = [_entry_row(screen, session, row, latest) for row in (*fixed, *shown)]
@@ -97,10 +97,10 @@ def _show_entry(screen: Screen, session: Session, rows: Sequence[ContextRow], nu
     if found is None:
         raise UsageError(f"there is no message {number}; /context lists them")
     message, mask = session.conversation.sent()[number], session.mask
-    head = styled((f"message {number}", ACCENT), f" {screen.signs.dot} {found.role}")
+    head = styled((f"message {number}", ACCENT), f" · {found.role}")
     if found.source != found.role:
-        head.append(f" {screen.signs.dot} {clean(_source(found))}")
-    head.append(f" {screen.signs.dot} {plural(found.tokens, 'token')}", QUIET)
+        head.append(f" · {clean(_source(found))}")
+    head.append(f" · {plural(found.tokens, 'token')}", QUIET)
     screen.say(screen.truncate(head))
     if reasoning := reasoning_of(message):
         screen.say(styled(("reasoning", QUIET)))
@@ -297,10 +297,10 @@ def _show_report(screen: Screen, report: CompactionReport, verb: str, sizes: tup
         line.append(f"weight {_parts(fate.score)}", QUIET)
         screen.say(screen.truncate(line))
     less = f", {100 - percent_of(sizes[1], sizes[0])}% less" if 0 < sizes[1] < sizes[0] else ""
-    sizes_told = f"the conversation {verb} compacted: {next_request(*sizes, screen.signs)}{less}"
+    sizes_told = f"the conversation {verb} compacted: {next_request(*sizes)}{less}"
     screen.say(*screen.indented(styled(sizes_told)))
     for warning in report.warnings:
-        screen.say(screen.truncate(styled((f"  {screen.signs.failed} ", WARN), clean(warning))))
+        screen.say(screen.truncate(styled(("  ✗ ", WARN), clean(warning))))
     for struck in report.struck:
         screen.say(screen.truncate(styled(("  left out of the handoff: ", QUIET), clean(struck))))
 

@@ -254,7 +254,7 @@ class Commands:
         elif name not in topics():
             raise UsageError(self._unknown(name))
         if name in topics():
-            screen.say(*([styled()] if entries else []), *page_rows(name, screen.width, screen.signs, "/help"))
+            screen.say(*([styled()] if entries else []), *page_rows(name, screen.width, "/help"))
 
     async def _keys(self, repl: ReplControls, argument: str) -> None:
         repl.screen.say(*_columns(KEYS, repl.screen))

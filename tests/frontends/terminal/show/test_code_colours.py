@@ -13,7 +13,6 @@ from rich.text import Text
 
 from codelet.frontends.terminal.show.highlight import highlight, lexer_of_language, tokens_of
 from codelet.frontends.terminal.show.markdown import MarkdownStream
-from codelet.frontends.terminal.show.style import Signs
 from tests.support.program import ROOT
 
 _PARTS = Path(__file__).with_name("code_samples.txt").read_text().split("======== ")[1:]
@@ -61,14 +60,14 @@ def test_lines_that_come_one_by_one_have_the_colours_of_all_together(language: s
         "css": ["a:hover {", "  color: #fff; /* c */", "}"],
     }[language]
     lines = statement * 12
-    stream = MarkdownStream(200, Signs())
+    stream = MarkdownStream(200)
     rows = [row for line in [f"```{language}", *lines, "```"] for row in stream.feed(f"{line}\n")]
     whole = [styles(row) for row in highlight(lexer_of_language(language), lines)[0]]
     assert [styles(row) for row in rows] == whole
 
 
 def test_code_with_tabs_has_its_colours_and_four_columns_for_each() -> None:
-    stream = MarkdownStream(40, Signs())
+    stream = MarkdownStream(40)
     rows = [*stream.feed("```go\nfunc f() {\n\treturn x\t// c\n}\n```\n"), *stream.finish()]
     assert [row.plain for row in rows] == ["  func f() {", "      return x    // c", "  }"]
     assert ("r", Style.parse("magenta")) in styles(rows[1])

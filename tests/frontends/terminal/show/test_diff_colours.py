@@ -10,7 +10,6 @@ from rich.text import Text
 
 from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.diff_rows import diff_rows
-from codelet.frontends.terminal.show.style import Signs
 from codelet.tools.change import unified
 
 OLD = '''def total(tax=1):
@@ -31,7 +30,7 @@ def coloured(rows: list[Text]) -> list[list[tuple[str, str]]]:
 
 
 def rows(old: str, new: str, name: str = "src/cart.py", *, width: int = 200) -> list[Text]:
-    return diff_rows(unified(old, new, name), width, Signs(), limit=100_000)
+    return diff_rows(unified(old, new, name), width, limit=100_000)
 
 
 def test_each_line_has_the_colours_of_its_own_side() -> None:
@@ -95,7 +94,7 @@ def test_several_files_have_a_language_each() -> None:
         f"diff --git a/{name} b/{name}\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+{line}\n"
         for name, line in (("a.py", "None"), ("a.txt", "None"), ("a.js", "null"))
     ]
-    found = coloured(diff_rows("".join(parts), 80, Signs(), files=True))
+    found = coloured(diff_rows("".join(parts), 80, files=True))
     assert found == [[], [("None", "value")], [], [], [], [("null", "value")]]
 
 

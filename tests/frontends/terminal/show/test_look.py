@@ -13,7 +13,7 @@ from codelet.frontends.terminal.show.bottom import Bottom
 from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.markdown import markdown_rows
 from codelet.frontends.terminal.show.renderer import Renderer
-from codelet.frontends.terminal.show.style import Ground, Signs, ground_told
+from codelet.frontends.terminal.show.style import Ground, ground_told
 
 DIFF = "--- a/app.py\n+++ b/app.py\n@@ -1,2 +1,2 @@\n def f(a, b):\n-    return a - b\n+    return a + b\n"
 
@@ -85,7 +85,7 @@ def test_the_background_by_the_environment(told: str, ground: str) -> None:
 
 
 def rows(source: str, width: int = 60) -> list[str]:
-    return [row.plain for row in markdown_rows(source, width, Signs())]
+    return [row.plain for row in markdown_rows(source, width)]
 
 
 def test_columns_are_set_as_the_table_says() -> None:
@@ -96,7 +96,7 @@ def test_columns_are_set_as_the_table_says() -> None:
 def test_headings_differ_without_colours() -> None:
     styles = []
     for level in range(1, 6):
-        row = markdown_rows("#" * level + " Title", 60, Signs())[0]
+        row = markdown_rows("#" * level + " Title", 60)[0]
         styles.append(" ".join(sorted(str(span.style) for span in row.spans)))
     assert len(set(styles)) == 5
     assert [words for words in styles if "underline" in words] == styles[:1]

@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from codelet.frontends.terminal.show.markdown import MarkdownStream, markdown_rows
-from codelet.frontends.terminal.show.style import ASCII, Signs
+from codelet.frontends.terminal.show.markdown import MarkdownStream
 
 ANSWER = """\
 # The failing test
@@ -53,7 +52,7 @@ The end: 你好 and <b>html</b>.
 
 def stream(source: str, size: int, width: int = 80, seed: int = 0) -> tuple[list[str], MarkdownStream]:
     dice = random.Random(seed)
-    stream = MarkdownStream(width, Signs())
+    stream = MarkdownStream(width)
     rows = []
     at = 0
     while at < len(source):
@@ -135,7 +134,7 @@ def test_running_text_is_not_wider_than_a_page() -> None:
 
 
 def test_the_open_block_is_plain_text_and_a_finished_one_is_set_once() -> None:
-    open_stream = MarkdownStream(40, Signs())
+    open_stream = MarkdownStream(40)
     assert open_stream.feed("This **is bold** and goes on for quite a while") == []
     assert [row.plain for row in open_stream.tail(4)] == ["This **is bold** and goes on for quite a", "while"]
     assert [row.plain for row in open_stream.feed("\n\n- one\n")] == ["This is bold and goes on for quite a", "while"]
@@ -146,7 +145,7 @@ def test_the_open_block_is_plain_text_and_a_finished_one_is_set_once() -> None:
 
 
 def test_long_code_comes_in_parts_and_a_string_stays_a_string() -> None:
-    open_stream = MarkdownStream(80, Signs())
+    open_stream = MarkdownStream(80)
     assert open_stream.feed("```python\ny = '''\n") == []
     assert [row.plain for row in open_stream.tail(4)] == ["  y = '''"]
     rows = [row for number in range(100) for row in open_stream.feed(f"return if {number}\n")]
@@ -192,13 +191,8 @@ def test_work_is_linear(head: str, unit: str) -> None:
     assert min(seconds(size * 8) for _ in range(3)) <= 24 * max(min(seconds(size) for _ in range(3)), 0.002)
 
 
-def test_ascii_signs_where_the_encoding_has_no_others() -> None:
-    rows = markdown_rows("- a\n\n> b\n\n---\n", 20, ASCII)
-    assert all(row.plain.isascii() for row in rows)
-
-
 def test_code_is_given_out_in_batches_at_its_left_edge() -> None:
-    open_stream = MarkdownStream(80, Signs())
+    open_stream = MarkdownStream(80)
     open_stream.feed("```python\n")
     counts = [len(open_stream.feed(f"def f{number}():\n    pass\n")) for number in range(30)]
     assert [count for count in counts if count] == [12] * 4

@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codelet.frontends.terminal.show.markdown import BLOCK_LIMIT, MarkdownStream
-from codelet.frontends.terminal.show.style import Signs
 from tests.frontends.terminal.show.paragraphs import Answers
 from tests.support.amount import amount
 
@@ -27,7 +26,7 @@ ADDED = re.compile(r"[\s•─│☐☑]")
 
 
 def streamed(source: str, width: int, cuts: list[int]) -> list[str]:
-    stream = MarkdownStream(width, Signs())
+    stream = MarkdownStream(width)
     rows = []
     for number, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(source)], strict=True)):
         rows += stream.feed(source[start:end])

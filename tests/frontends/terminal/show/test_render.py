@@ -375,10 +375,11 @@ def test_an_old_encoding_gets_plain_signs() -> None:
     file = io.TextIOWrapper(raw, encoding="ascii")
     renderer = Renderer(OutputConsole(file=file, width=80))
     renderer.show(result("bash", "x\n[exit code 0]"))
+    renderer.show(events.Text("- a\n- [x] b\n\n> c\n"))
     renderer.show(events.Interrupted(done=(), half_done=("1",), not_done=()))
     file.flush()
-    assert raw.getvalue().isascii()
-    assert raw.getvalue().startswith(b"+ bash")
+    assert raw.getvalue().startswith(b"+ bash") and b"* a\nx b\n\n| c" in raw.getvalue()
+    assert b"?" not in raw.getvalue()
 
 
 def test_titles() -> None:
@@ -486,7 +487,7 @@ def test_reasoning_streams_and_folds() -> None:
     assert "Thought number 0 takes a row" in folded and "(ctrl-o)" in folded
     assert "Thought number 7" not in folded
     screen.renderer.stop()
-    rows, place = screen.renderer.shown_parts.rows(60, screen.renderer.signs)
+    rows, place = screen.renderer.shown_parts.rows(60)
     assert "Thought number 7" in "\n".join(row.plain for row in rows[place:])
 
 
