@@ -227,7 +227,7 @@ class ExportPart(Record):
     key: str
     save: Callable[[], Any]
     restore: Callable[[Any], object]
-    schema: Callable[[], Mapping[str, Any]] = dict
+    schema: Callable[[], Mapping[str, object]] = dict
 
 
 class OwnFolder(Record):
@@ -323,7 +323,7 @@ class Extension:
         """
         return ()
 
-    def reported(self) -> Mapping[str, Any]:
+    def reported(self) -> Mapping[str, object]:
         """Return additional keys of the result of `--output-format json`, as plain JSON."""
         return {}
 

@@ -127,7 +127,7 @@ class HookReply(Record, kw_only=True):
     ends: bool = False
 
 
-async def run_hook(hook: Hook, given: dict[str, Any], workspace: Path, seconds: float) -> HookReply:
+async def run_hook(hook: Hook, given: dict[str, object], workspace: Path, seconds: float) -> HookReply:
     """Run a hook for at most `seconds`, with `given` as JSON on its stdin."""
     try:
         done = await capture(
@@ -245,7 +245,7 @@ class Hooks(Extension, Guard):
             context.append(reply.context)
         return _Decided(arguments=arguments, verdict=verdict, context="\n".join(filter(None, context)))
 
-    def _merged(self, arguments: Arguments, wanted: dict[str, Any]) -> Arguments:
+    def _merged(self, arguments: Arguments, wanted: dict[str, object]) -> Arguments:
         """Return the arguments that a hook asks for. Values that it saw masked and did not change stay unchanged."""
         shown = without_secrets(arguments, self._session.safeguards.hides)
         if "path" in arguments and "file_path" not in arguments:
@@ -301,7 +301,7 @@ class Hooks(Extension, Guard):
         if self._prompted:
             await self._notify("SessionEnd", {"reason": "other"}, _ENDING_SECONDS)
 
-    async def _notify(self, event: str, given: dict[str, Any], most: float = math.inf) -> list[str]:
+    async def _notify(self, event: str, given: dict[str, object], most: float = math.inf) -> list[str]:
         """Run an event's hooks, which cannot decide, for at most `most` seconds; return their texts for the model."""
         added: list[str] = []
         end = time.monotonic() + most
@@ -315,7 +315,7 @@ class Hooks(Extension, Guard):
     def _hooks_for(self, event: str, tool: str = "") -> list[Hook]:
         return [hook for hook in self._hooks if hook.event == event and (not tool or hook.fits(tool))]
 
-    async def _run(self, hook: Hook, given: dict[str, Any], most: float = math.inf) -> HookReply:
+    async def _run(self, hook: Hook, given: dict[str, object], most: float = math.inf) -> HookReply:
         """Run a hook for at most `most` seconds. Its failure and its note become notices."""
         session = self._session
         about = {
@@ -333,7 +333,7 @@ class Hooks(Extension, Guard):
             session.notices.say(f"hook: {one_line(reply.note, 500)}")
         return reply
 
-    def _about(self, call: GuardedCall, arguments: Arguments) -> dict[str, Any]:
+    def _about(self, call: GuardedCall, arguments: Arguments) -> dict[str, object]:
         """Return a call as a hook gets it, with Claude Code's names in addition to codelet's."""
         path = {"file_path": arguments["path"]} if isinstance(arguments.get("path"), str) else {}
         return {

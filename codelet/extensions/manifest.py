@@ -23,6 +23,7 @@ from codelet.extensions.base import (
     Noted,
     OpenedWith,
 )
+from codelet.messages import JsonSchema
 from codelet.record import Record
 from codelet.safety.verdict import Verdict
 from codelet.tools.tool import Arguments, Preview, Tool, ToolContext, ToolOutput, described, in_memory
@@ -357,7 +358,7 @@ class _LatePart:
         if value or self._listed.awake is not None:
             self._own().restore(value)
 
-    def _schema(self) -> Mapping[str, Any]:
+    def _schema(self) -> Mapping[str, object]:
         return self._own().schema()
 
 
@@ -388,7 +389,7 @@ _NO_GUARD = Guard()
 
 
 @cache
-def _request_form(name: str) -> tuple[str, dict[str, Any]]:
+def _request_form(name: str) -> tuple[str, JsonSchema]:
     """Return the description and the parameters of a tool, shared by all sessions."""
     tool = next(each for row in ROWS for each in row.tools if each.name == name)
     description, meanings = described(tool.text, tuple(tool.arguments))

@@ -9,12 +9,13 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from codelet import events
 from codelet.errors import CodeletError, LimitReached, ProviderError, SpendingLimit
 from codelet.loop.beside.subsession import Spending
 from codelet.loop.session import Session
+from codelet.messages import JsonSchema
 from codelet.providers.content.inline_reasoning import split_reasoning
 from codelet.review.model_answers import BadAnswer
 from codelet.review.review_prompt import AGAIN, LAST_STEP
@@ -55,7 +56,7 @@ class Reviewer:
         session.upkeep.steering = self._before_step
         spending.watch(session)
 
-    async def ask(self, question: str, read: Callable[[str], Answered], schema: dict[str, Any]) -> Answered:
+    async def ask(self, question: str, read: Callable[[str], Answered], schema: JsonSchema) -> Answered:
         """Ask a question in a new conversation, and return the answer as `read` parses it; wait for a busy server.
 
         After BadAnswer the model is asked once more with the problem. Raises Unanswered and LimitReached.
@@ -82,7 +83,7 @@ class Reviewer:
                     raise Unanswered(str(first), fatal=fatal) from None
             await asyncio.sleep(pause)
 
-    async def go_on(self, text: str, read: Callable[[str], Answered], schema: dict[str, Any]) -> Answered:
+    async def go_on(self, text: str, read: Callable[[str], Answered], schema: JsonSchema) -> Answered:
         """Ask a further question in the same conversation, once."""
         try:
             return await self._answer(text, read, schema)
@@ -100,7 +101,7 @@ class Reviewer:
         self._session.upkeep.offer_only(())
         return (LAST_STEP,)
 
-    async def _answer(self, question: str, read: Callable[[str], Answered], schema: dict[str, Any]) -> Answered:
+    async def _answer(self, question: str, read: Callable[[str], Answered], schema: JsonSchema) -> Answered:
         self._session.upkeep.schema = schema
         self._spending.bound(self._session)
         salvaged: object = None
