@@ -1,20 +1,30 @@
-"""Reads an answer without trusting it: its events and the shape of their parts.
+"""Reads the response to a request without trusting it: HTTP, the events in its body, and the chunks in these.
 
 Malformed input is the provider's failure, not codelet's; a garbled or endless answer never passes for a short one.
+Imported after the first request has left: h11 costs more than the request, and the server needs a moment.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing, suppress
 from typing import Any, Self
+
+import h11
 
 from codelet.errors import ProviderError
 from codelet.providers import protocol
+from codelet.providers.connection import ClosedEarly, Connection
 from codelet.providers.content.inline_reasoning import InlineReasoning
-from codelet.providers.failure import stream_failure
+from codelet.providers.failure import stalled, stream_failure
+
+_TURN = 0.005
+"""Seconds of uninterrupted reading before signals and other tasks get their turn."""
+_TRAILER_WAIT = 0.3
+_TLS_ALERT = b"\x15\x03"
+_CUT = "the connection was cut in the middle of the answer"
 
 _EVENT_LIMIT = 16 << 20
 _BOM = b"\xef\xbb\xbf"
@@ -33,44 +43,218 @@ SILENCE = 2.0
 NO_MARKER = "the answer was cut: the stream ended without its finish marker"
 """The error for an answer without its end. Another attempt may return all of it."""
 
+Batches = AsyncIterator[Iterable[dict[str, Any]]]
+"""The events of an answer, those that came together in one batch. `DONE` ends the answer."""
 
-Batches = AsyncIterator[list[dict[str, Any]]]
-"""The events of an answer, those that came together in one list. `DONE` ends the answer."""
 
+class Response:
+    """The response to a request that has just left; `read_head` comes first, then `body()` yields the rest.
 
-class ServerEvents:
-    """Iterates over an event stream in batches of its objects, `data: [DONE]` as `DONE`.
-
-    Raises ProviderError for anything but JSON, after what came before it. A complete answer without a stream becomes
-    the events that would have streamed it. No generator: each would be one more on the way of every chunk.
+    Its reader calls `heard` for each piece of the answer, and `opened` when a block begins. The deadline for the first
+    token counts from the request until the first byte of the body (many servers send headers before they read a long
+    prompt), then again from the first byte, each piece, and each new block: a model may think for minutes while the
+    server sends only keep-alives. Between the pieces of a block the shorter deadline for bytes of any kind counts too.
     """
 
-    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
-        self._pieces = pieces
-        self._fields = DataFields()
-        self._is_over = False
-        self._failure: ProviderError | None = None
+    def __init__(self, connection: Connection, deadlines: protocol.Deadlines, method: str) -> None:
+        self.connection = connection
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self._deadlines = deadlines
+        self._clock = asyncio.get_running_loop().time
+        self._turned = self._clock()
+        self._begun = self._heard = False
+        self._quiet_from: float | None = self._turned  # None: from the next wait on
+        self._ahead: object = h11.NEED_DATA  # the event after the last piece
+        self._state = h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20)
+        self._state.send(h11.Request(method=method, target="/", headers=[("host", "-")]))  # what was sent matters not
+        self._state.send(h11.EndOfMessage())
+
+    async def read_head(self) -> None:
+        """Read status and headers; raises ClosedEarly if the peer hangs up instead, and ProviderError."""
+        while not isinstance(event := await self._next_event(), h11.Response):
+            pass  # an interim answer
+        self.status = event.status_code
+        self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
+
+    def heard(self) -> None:
+        """The last bytes held a piece of the answer."""
+        self._heard, self._quiet_from = True, None
+
+    def opened(self) -> None:
+        """A block has begun: its first piece may take as long as the first token."""
+        self._begun, self._heard, self._quiet_from = True, False, self._clock()
+
+    def body(self) -> AsyncIterator[bytes]:
+        """The body's pieces; raises ProviderError if it stalls or is cut."""
+        encoding = self.headers.get("content-encoding", "identity")
+        return self if encoding == "identity" else _unpacked(self, encoding)
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> list[dict[str, Any]]:
-        while self._failure is None and not self._is_over:
-            piece = await anext(self._pieces, None)
-            events: list[dict[str, Any]] = []
-            self._is_over = piece is None
-            try:
-                events.extend(map(_event, self._fields.flush() if piece is None else self._fields.feed(piece)))
-            except NoEventStream as other:
-                self._is_over, events = True, await _whole(other.args[0], self._pieces)
-            except ProviderError as error:
-                self._failure = error
-            if events:
-                return events
-        if (failure := self._failure) is not None:
-            self._failure, self._is_over = None, True
-            raise failure
-        raise StopAsyncIteration
+    async def __anext__(self) -> bytes:
+        """The data of all chunks that came together: many servers send each event as a chunk."""
+        if (now := self._clock()) - self._turned > _TURN:
+            await asyncio.sleep(0)  # signals get their turn, however fast the server is
+            self._turned = now
+        event, pieces = await self._next_event(), []
+        while isinstance(event, h11.Data):
+            pieces.append(event.data)
+            event = self._parsed()
+        self._ahead = event
+        if pieces:
+            if not self._begun:
+                self.opened()
+            return b"".join(pieces)
+        raise StopAsyncIteration if isinstance(event, h11.EndOfMessage) else ProviderError(_CUT, retryable=True)
+
+    async def read(self, limit: int = 65_536, until: float | None = None) -> bytes:
+        """The body, cut at `limit` bytes, at the loop's time `until`, or where it fails."""
+        data = bytearray()
+        with suppress(ProviderError, TimeoutError):
+            async with asyncio.timeout_at(until):
+                async for piece in self.body():
+                    data += piece
+                    if len(data) >= limit:
+                        break
+        return bytes(data[:limit])
+
+    async def finish(self) -> bool:
+        """Read past the stream's end marker. Return whether the connection can carry another request."""
+        until = self._clock() + _TRAILER_WAIT
+        with suppress(ProviderError):
+            while self._state.their_state is h11.SEND_BODY:
+                await self._next_event(until)
+        return self._state.our_state is h11.DONE and self._state.their_state is h11.DONE
+
+    def _due(self) -> tuple[float, str]:
+        """The loop's time until which the next event may take, and the problem after it."""
+        now, first, silence = self._clock(), self._deadlines.first_token, self._deadlines.between_chunks
+        start = self._quiet_from = now if self._quiet_from is None else self._quiet_from
+        most = max(silence, first) if self._heard else first
+        if self._heard and now + silence <= start + most:
+            return now + silence, f"no data for {silence:g} seconds"
+        return start + most, f"{'nothing but signs of life for' if self._begun else 'no token within'} {most:g} seconds"
+
+    async def _next_event(self, until: float | None = None) -> object:
+        """The next protocol event; raises ProviderError after the loop's time `until`, or the deadline."""
+        event, self._ahead = self._ahead, h11.NEED_DATA
+        has_head, late = self._state.their_state is not h11.SEND_RESPONSE, ""
+        try:
+            if event is h11.NEED_DATA and (event := self._parsed()) is h11.NEED_DATA:
+                due, late = self._due()
+                async with asyncio.timeout_at(until or due):
+                    while event is h11.NEED_DATA:
+                        data = await self.connection.read()
+                        if not has_head and data[:2] == _TLS_ALERT:
+                            raise ProviderError("the server speaks https: begin --api-base with https://")
+                        if not has_head and not data:
+                            raise ClosedEarly
+                        self._state.receive_data(data)
+                        event = self._parsed()
+        except TimeoutError:
+            raise stalled(f"{late}: the answer has stalled") from None
+        except OSError:
+            if not has_head:
+                raise ClosedEarly from None
+            raise ProviderError(_CUT, retryable=True) from None
+        if isinstance(event, ProviderError):
+            raise event
+        return event
+
+    def _parsed(self) -> object:
+        """The next protocol event in the read bytes, NEED_DATA, or the error for invalid HTTP."""
+        try:
+            return self._state.next_event()
+        except h11.RemoteProtocolError as error:
+            if self._state.trailing_data[1]:  # the end was read
+                return ProviderError(_CUT, retryable=True)
+            return ProviderError(f"the answer is not valid HTTP: {error}")
+
+
+async def _unpacked(pieces: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
+    """The decompressed body; raises ProviderError if that fails."""
+    form = _PACKED.get(encoding.strip().lower())
+    if form is None:
+        raise ProviderError(f"the answer is packed as {encoding[:40]!r}, which was not requested; check --api-base")
+    import zlib
+
+    reader = zlib.decompressobj(form)
+    async for piece in pieces:
+        rest = piece
+        try:
+            while rest:
+                yield reader.decompress(rest, _AT_ONCE)
+                rest = reader.unconsumed_tail
+        except zlib.error as error:
+            raise ProviderError(f"the answer is garbled: it is no {encoding[:40]} ({error})") from None
+
+
+class NoEventStream(Exception):
+    """The body is not an event stream; the argument holds the bytes so far, from the first line that is not empty."""
+
+
+async def event_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[list[bytes], None]:
+    """Yield the data of the events in a stream, those that came together in one list.
+
+    Raises NoEventStream, and ProviderError.
+    """
+    buffer, is_begun, has_return = bytearray(), False, False
+    while (piece := await anext(pieces, None)) is not None:
+        if has_return or b"\r" in piece:  # a line may end in CR, LF, or both
+            piece, has_return = piece.removeprefix(b"\n" if has_return else b""), piece.endswith(b"\r")
+            piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        known = max(0, len(buffer) - 1)
+        buffer += piece
+        if len(buffer) > _EVENT_LIMIT:
+            raise ProviderError("the answer is garbled: an event of more than 16 MiB")
+        if not is_begun and b"\n" in piece:
+            is_begun, known = b"\n" in (buffer := _beginning(buffer)), 0
+        if is_begun and buffer.find(b"\n\n", known) >= 0:
+            *events, buffer = buffer.split(b"\n\n")
+            yield [data for event in events if (data := _data_of(event)) is not None]
+    if (data := _data_of(buffer if is_begun else _beginning(buffer + b"\n"))) is not None:
+        yield [data]
+
+
+def _beginning(buffer: bytearray) -> bytearray:
+    """The stream from its first line that is not empty. Raises NoEventStream."""
+    start = buffer.removeprefix(_BOM).lstrip(b"\n")
+    if b"\n" in start and not start.startswith(_FIELDS):
+        raise NoEventStream(bytes(start))
+    return start
+
+
+def _data_of(event: bytearray) -> bytes | None:
+    data = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")]
+    return bytes(b"\n".join(data)) if data else None
+
+
+async def server_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[Iterable[dict[str, Any]], None]:
+    """Yield the objects of an event stream in batches, `data: [DONE]` as `DONE`.
+
+    Taking an event from its batch raises ProviderError for anything but JSON. A complete answer without a stream
+    becomes the events that would have streamed it.
+    """
+    try:
+        async with aclosing(event_data(pieces)) as batches:
+            async for batch in batches:
+                yield map(_event, batch)
+    except NoEventStream as other:
+        yield await _whole(other.args[0], pieces)
+
+
+def _event(data: bytes) -> dict[str, Any]:
+    if data == b"[DONE]":
+        return DONE
+    try:
+        event = _from_json(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise ProviderError(f"the answer is garbled: {_shown(data)} is not a JSON event", retryable=True) from None
+    if not isinstance(event, dict):
+        raise ProviderError("the answer is garbled: an event is not a JSON object")
+    return event
 
 
 async def chunks_of(decoder: protocol.Decoder, batches: Batches) -> AsyncGenerator[protocol.Chunk, None]:
@@ -97,17 +281,17 @@ async def chunks_of(decoder: protocol.Decoder, batches: Batches) -> AsyncGenerat
         for chunk in chunks:
             if isinstance(chunk, protocol.FinishChunk):
                 finish = chunk.reason
-            before = text.flush() if isinstance(chunk, protocol.ToolCallChunk | protocol.FinishChunk) else ()
+                continue
+            before = text.flush() if isinstance(chunk, protocol.ToolCallChunk) else ()
             passed = text.feed(chunk.text) if isinstance(chunk, protocol.TextChunk) else (chunk,)
             for each in (*before, *passed):
-                if not isinstance(each, protocol.FinishChunk):
-                    is_empty = False
-                    yield each
+                is_empty = False
+                yield each
         if failure is not None:
             raise failure
-    for chunk in text.flush():
+    for each in text.flush():
         is_empty = False
-        yield chunk
+        yield each
     is_whole = finish is not None and not decoder.last_events
     if end is not None:
         is_whole = end is not DONE or finish is not None or decoder.done_finishes
@@ -117,91 +301,28 @@ async def chunks_of(decoder: protocol.Decoder, batches: Batches) -> AsyncGenerat
 
 
 def _decoded(
-    decoder: protocol.Decoder, batch: list[dict[str, Any]]
+    decoder: protocol.Decoder, batch: Iterable[dict[str, Any]]
 ) -> tuple[list[protocol.Chunk], dict[str, Any] | None, ProviderError | None]:
     """The chunks of a batch, the event in it that ends the answer, and the error of a bad event after the chunks."""
     chunks: list[protocol.Chunk] = []
-    for event in batch:
-        if event is DONE:
-            return chunks, event, None
-        try:
-            found = decoder.decode(event)
-        except protocol.ErrorEvent as error:
-            return chunks, None, stream_failure(error.args[0])
-        except ProviderError as error:
-            return chunks, None, error
-        except (AttributeError, KeyError, TypeError, ValueError):
-            return chunks, None, ProviderError("the answer is garbled: an event has an unknown shape")
-        for chunk in found:
-            if isinstance(chunk, protocol.TextChunk) and chunks and isinstance(chunks[-1], protocol.TextChunk):
-                chunks[-1] = protocol.TextChunk(chunks[-1].text + chunk.text)
-            else:
-                chunks.append(chunk)
-        if event.get("type") in decoder.last_events:
-            return chunks, event, None
-    return chunks, None, None
-
-
-class NoEventStream(Exception):
-    """The answer is not an event stream; its argument holds the bytes so far, from the first line that is not empty."""
-
-
-class DataFields:
-    """Splits an event stream into the data of its events. Not a coroutine: many small pieces come together."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._begun = False
-        self._returned = False
-
-    def feed(self, piece: bytes) -> list[bytes]:
-        """The data of the events that end with this piece. Raises NoEventStream and ProviderError."""
-        if self._returned or b"\r" in piece:  # a line may end in CR, LF, or both
-            piece, self._returned = piece.removeprefix(b"\n" if self._returned else b""), piece.endswith(b"\r")
-            piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        known = max(0, len(self._buffer) - 1)
-        self._buffer += piece
-        if len(self._buffer) > _EVENT_LIMIT:
-            raise ProviderError("the answer is garbled: an event of more than 16 MiB")
-        if not self._begun and b"\n" in piece:
-            self._begin(ended=False)
-            known = 0
-        if not self._begun or self._buffer.find(b"\n\n", known) < 0:
-            return []
-        *events, self._buffer = self._buffer.split(b"\n\n")
-        return [data for event in events if (data := _data_of(event)) is not None]
-
-    def flush(self) -> list[bytes]:
-        """The data of an event that only the stream's end ends."""
-        if not self._begun:
-            self._begin(ended=True)
-        data = _data_of(self._buffer)
-        return [] if data is None else [data]
-
-    def _begin(self, *, ended: bool) -> None:
-        """Look at the first line that is not empty, once it is there."""
-        start = bytes(self._buffer).removeprefix(_BOM).lstrip(b"\n")
-        if start and (ended or b"\n" in start):
-            self._begun, self._buffer = True, bytearray(start)
-            if not start.startswith(_FIELDS):
-                raise NoEventStream(start)
-
-
-def _data_of(event: bytearray) -> bytes | None:
-    data = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")]
-    return bytes(b"\n".join(data)) if data else None
-
-
-def _event(data: bytes) -> dict[str, Any]:
-    if data == b"[DONE]":
-        return DONE
     try:
-        event = _from_json(data.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        raise ProviderError(f"the answer is garbled: {_shown(data)} is not a JSON event", retryable=True) from None
-    if not isinstance(event, dict):
-        raise ProviderError("the answer is garbled: an event is not a JSON object")
-    return event
+        for event in batch:
+            if event is DONE:
+                return chunks, event, None
+            for chunk in decoder.decode(event):
+                if isinstance(chunk, protocol.TextChunk) and chunks and isinstance(chunks[-1], protocol.TextChunk):
+                    chunks[-1] = protocol.TextChunk(chunks[-1].text + chunk.text)
+                else:
+                    chunks.append(chunk)
+            if event.get("type") in decoder.last_events:
+                return chunks, event, None
+    except protocol.ErrorEvent as error:
+        return chunks, None, stream_failure(error.args[0])
+    except ProviderError as error:
+        return chunks, None, error
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return chunks, None, ProviderError("the answer is garbled: an event has an unknown shape")
+    return chunks, None, None
 
 
 async def _whole(start: bytes, pieces: AsyncIterator[bytes]) -> list[dict[str, Any]]:
@@ -253,21 +374,3 @@ def _messages(answer: dict[str, Any]) -> list[dict[str, Any]]:
         events.append({"type": "content_block_stop", "index": index})
     events.append({"type": "message_delta", "delta": {"stop_reason": answer.get("stop_reason")}})
     return [*events, {"type": "message_stop"}]
-
-
-async def unpacked(pieces: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
-    """The decompressed body; raises ProviderError if that fails."""
-    form = _PACKED.get(encoding.strip().lower())
-    if form is None:
-        raise ProviderError(f"the answer is packed as {encoding[:40]!r}, which was not requested; check --api-base")
-    import zlib
-
-    reader = zlib.decompressobj(form)
-    async for piece in pieces:
-        rest = piece
-        try:
-            while rest:
-                yield reader.decompress(rest, _AT_ONCE)
-                rest = reader.unconsumed_tail
-        except zlib.error as error:
-            raise ProviderError(f"the answer is garbled: it is no {encoding[:40]} ({error})") from None

@@ -31,7 +31,7 @@ from codelet.providers.facts import on_this_machine
 from codelet.providers.protocol import Deadlines
 
 if TYPE_CHECKING:
-    from codelet.providers.response import Response
+    from codelet.providers.answer import Response
 
 _FRESH = 2.0
 
@@ -128,7 +128,7 @@ class HttpClient:
             stale = connection.used or time.monotonic() - connection.opened > _FRESH
             try:
                 await self._send(connection, path, headers, body)
-                from codelet.providers.response import Response
+                from codelet.providers.answer import Response
 
                 response = Response(connection, self._deadlines, self._method)
                 await response.read_head()

@@ -305,25 +305,29 @@ class NativeProvider(ABC):
 
     async def _attempt(self, body: bytes, digest: Callable[[], str]) -> AsyncGenerator[protocol.Chunk, None]:
         async with self._http.post(self.path, self._headers(), body) as response:
-            from codelet.providers.answer import ServerEvents, chunks_of
+            from codelet.providers.answer import chunks_of, server_events
             from codelet.providers.failure import http_failure, without_key
 
             if response.status != 200:
                 raise http_failure(
                     response.status,
                     response.headers,
-                    await response.text(),
+                    (await response.read()).decode("utf-8", "replace"),
                     place=self._endpoint.name,
                     key_name=self._endpoint.key_name,
                     key=self._endpoint.key,
                     other_base=self._other_base,
-                    proxy=response.proxy,
+                    proxy=response.connection.proxy,
                 )
             if "text/html" in response.headers.get("content-type", ""):
-                way = f", through the proxy {response.proxy}," if response.proxy else ""
+                proxy = response.connection.proxy
+                way = f", through the proxy {proxy}," if proxy else ""
                 raise ProviderError(f"{self._http.place}{way} answered with a web page; check --api-base")
             try:
-                async with aclosing(chunks_of(self.decoder(), ServerEvents(response.body()))) as chunks:
+                async with (
+                    aclosing(server_events(response.body())) as events,
+                    aclosing(chunks_of(self.decoder(), events)) as chunks,
+                ):
                     async for chunk in chunks:
                         if isinstance(chunk, protocol.BlockChunk) and chunk.kind == "silent":
                             response.opened()

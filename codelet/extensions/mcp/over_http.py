@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from codelet.errors import ProviderError
@@ -16,7 +17,7 @@ from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from codelet.extensions.mcp.login import Login
-    from codelet.providers.response import Response
+    from codelet.providers.answer import Response
 
 _LONGEST_BODY = 8 << 20
 _NEVER = 1e6
@@ -95,23 +96,21 @@ class HttpLink(ServerLink):
                     break
             self._take(_parsed(body))
             return
-        from codelet.providers.answer import DataFields, NoEventStream
+        from codelet.providers.answer import NoEventStream, event_data
 
-        fields = DataFields()
         try:
-            async for piece in response.body():
-                for data in fields.feed(piece):
-                    self._take(_parsed(data))
-                if not self._awaits(message):
-                    return
-            for data in fields.flush():
-                self._take(_parsed(data))
+            async with aclosing(event_data(response.body())) as batches:
+                async for batch in batches:
+                    for data in batch:
+                        self._take(_parsed(data))
+                    if not self._awaits(message):
+                        return
         except NoEventStream:
             raise McpError("its answer is not the stream of events that it claims to be") from None
 
     async def _refusal(self, response: Response) -> McpError:
         """Return the error of a status that is no success: a ServerError if the server may speak another revision."""
-        status, text = response.status, await response.text()
+        status, text = response.status, (await response.read()).decode("utf-8", "replace")
         if status == 401 and "www-authenticate" in response.headers and "authorization" not in self._settings.headers:
             return McpError(f"it wants you to log in: /mcp login {self._settings.name}")
         if status in (401, 403):

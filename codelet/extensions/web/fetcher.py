@@ -12,9 +12,9 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 from codelet import __version__, prompt
 from codelet.errors import ProviderError, ToolError
 from codelet.extensions.base import Extension, OpenedWith
+from codelet.providers.answer import Response
 from codelet.providers.connection import ClosedEarly, Connection, proxy_for, request_head, tls_context
 from codelet.providers.protocol import Deadlines
-from codelet.providers.response import Response
 from codelet.safety.verdict import Touch
 from codelet.tools.tool import Preview, ToolOutput, tool
 
