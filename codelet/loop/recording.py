@@ -1,4 +1,4 @@
-"""`--record`: a provider that passes on another one's answers, and keeps each with its request in a file.
+"""`--record`: a provider that passes on another one's answers, and keeps each in a file.
 
 The file is a recording that `replay:FILE` plays: whole JSON after every answer, readable by its owner only, without
 secrets. An answer that someone stopped is not kept; one that failed is kept with the failure.
@@ -10,18 +10,13 @@ import json
 import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING
 
 from codelet.errors import ProviderError, UsageError
 from codelet.loop.reply import Reply
-from codelet.providers.content.replay import plain_request, without_same
 from codelet.providers.protocol import Chunk, Provider, ReasoningChunk, Request, RetryChunk, ServerFacts
 from codelet.safety.opener import open_named
 from codelet.safety.secrets import mask
 from codelet.tools.call_forms import strict_object
-
-if TYPE_CHECKING:
-    from codelet.providers.content.replay import Plain
 
 _VERSION = 1
 _END = b"\n]}\n"
@@ -52,8 +47,6 @@ class RecordingProvider:
         self.effort = provider.effort
         self._provider = provider
         self._path = os.path.abspath(path)
-        self._before: Plain | None = None
-        self._end = 0
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The other's chunks. Once the last one was taken, the answer is in the file."""
@@ -70,9 +63,9 @@ class RecordingProvider:
         except ProviderError as error:
             failure = {"message": _masked(str(error)), "overflow": error.overflow}
             failure |= {"status": error.status, "window": error.window, "prompt_size": error.prompt_size}
-            self._keep(request, {**_step(reply, reasoning), "error": failure})
+            self._keep({**_step(reply, reasoning), "error": failure})
             raise
-        self._keep(request, _step(reply, reasoning))
+        self._keep(_step(reply, reasoning))
 
     async def warm(self) -> None:
         """Start ahead what the first request would wait for."""
@@ -100,25 +93,20 @@ class RecordingProvider:
         """Close the other one."""
         await self._provider.close()
 
-    def _keep(self, request: Request, step: dict[str, object]) -> None:
+    def _keep(self, step: dict[str, object]) -> None:
         """Add an answer to the file. Raises ProviderError if it cannot be written: none is left out in silence."""
-        asked = plain_request(request)
+        line = json.dumps(step, ensure_ascii=False).encode("utf-8", "replace")
         try:
             with os.fdopen(open_named(self._path, os.O_RDWR), "r+b") as file:
                 file.seek(-len(_END), os.SEEK_END)
                 start = file.tell()
-                before = self._before if start == self._end else None  # another model's answer may be last
-                kept = {**step, "request": without_same(asked, before)}
-                line = json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
                 if file.read() != _END:
                     raise ProviderError(f"the recording {self._path} was changed by another process")
                 file.seek(start - 1)
                 first = file.read(1) == b"["  # after which the file is at `start` again
                 file.write((b"\n" if first else b",\n") + line + _END)
-                self._end = file.tell() - len(_END)
         except OSError as error:
             raise ProviderError(f"the recording {self._path} cannot be written: {error.strerror or error}") from None
-        self._before = asked
 
 
 def _step(reply: Reply, reasoning: str) -> dict[str, object]:

@@ -11,8 +11,8 @@ Every key of a step may be left out. `chunks`, a list of strings, replaces `text
 matter. `arguments` is an object, or a string that is sent as it is. `pace` is the pause between
 two pieces in milliseconds. The tools, the loop and the approvals around it are the real ones.
 
-`--record` writes more into a step: the model's `refusal`, the `error` that ended the answer, and the `request`, which
-is not read again.
+`--record` writes more into a step: the model's `refusal`, and the `error` that ended the answer. Earlier versions also
+wrote the `request`, which is not read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,10 +28,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from codelet.errors import ProviderError, UsageError
-from codelet.messages import Message, images_of, kind_of, reminder_type
 from codelet.providers import protocol
 from codelet.providers.catalog import holds
-from codelet.safety.secrets import mask as masked_text
 from codelet.usage import Usage
 
 _PIECE = re.compile(r"\s*\S+\s*|\s+")
@@ -174,59 +172,3 @@ def read_recording(text: str, source: str) -> Recording:
         raise UsageError(f"{source}: {place[:-1]}: {problem}" if place else f"{source}: {problem}") from None
     except ValueError as error:
         raise UsageError(f"{source}: not a recording: {error}") from error
-
-
-Plain = dict[str, Any]
-
-
-def plain_request(request: protocol.Request) -> Plain:
-    """The request as a recording stores it, for reading: without secrets, and with an image's digest for its data."""
-
-    def mask(text: str) -> str:
-        return masked_text(text, patterns=True)
-
-    return {
-        "system": mask(request.system),
-        "tools": [tool["function"] for tool in request.tools],
-        "messages": [_plain_message(message, mask) for message in request.messages],
-    }
-
-
-def without_same(request: Plain, before: Plain | None) -> Plain:
-    """The request without the parts that equal the one `before` it in the file."""
-    if before is None:
-        return request
-    short = {name: request[name] for name in ("system", "tools") if request[name] != before[name]}
-    same = 0
-    for one, other in zip(request["messages"], before["messages"], strict=False):
-        if one != other:
-            break
-        same += 1
-    return {**short, "same": same, "messages": request["messages"][same:]}
-
-
-def _plain_message(message: Message, mask: Callable[[str], str]) -> Plain:
-    plain: Plain = {
-        "role": message["role"],
-        "content": None if message["content"] is None else mask(message["content"]),
-    }
-    if kind_of(message) == "reminder":
-        plain["reminder"] = reminder_type(message)
-    if calls := message.get("tool_calls"):
-        plain["calls"] = [
-            {
-                "id": call["id"],
-                "name": mask(call["function"]["name"]),
-                "arguments": mask(call["function"]["arguments"]),
-            }
-            for call in calls
-        ]
-    if "tool_call_id" in message:
-        plain["answers"] = message["tool_call_id"]
-    if "images" in message:
-        from hashlib import sha256
-
-        plain["pictures"] = [
-            {"name": each["name"], "digest": sha256(each["data"].encode()).hexdigest()} for each in images_of(message)
-        ]
-    return plain
