@@ -7,7 +7,7 @@ recall.
 from codelet.context.compactor import Compactor
 from codelet.context.entry import Entry
 from codelet.context.inputs import Attached, Piped
-from codelet.context.reminders import ReminderLedger, Renewal
+from codelet.context.reminders import Reminders
 from codelet.context.tokens.budget import CompactionOptions, ContextLimits
 from codelet.context.window import ContextWindow
 
@@ -19,6 +19,5 @@ __all__ = [
     "ContextWindow",
     "Entry",
     "Piped",
-    "ReminderLedger",
-    "Renewal",
+    "Reminders",
 ]

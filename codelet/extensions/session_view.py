@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from codelet import events
-from codelet.context import Compactor, Entry, ReminderLedger
+from codelet.context import Compactor, Entry, Reminders
 from codelet.conversation import Conversation, Messages
 from codelet.messages import Message
 from codelet.providers.facts import Circuit, ModelChange
@@ -72,7 +72,7 @@ class SessionView(Protocol):
     @property
     def entry(self) -> Entry: ...
     @property
-    def reminders(self) -> ReminderLedger: ...
+    def reminders(self) -> Reminders: ...
     @property
     def upkeep(self) -> UpkeepView: ...
     @property

@@ -22,8 +22,7 @@ from codelet.context import (
     ContextWindow,
     Entry,
     Piped,
-    ReminderLedger,
-    Renewal,
+    Reminders,
 )
 from codelet.context.entry import LONGEST_KEPT
 from codelet.context.reminders.sources import own_sources
@@ -145,15 +144,14 @@ class Session:
         own = [] if bare else own_sources(*parts, self.notices)
         sources = [*own, *(source for each in self.extensions for source in each.reminders)]
         named("reminder", sources)
-        self.reminders = ReminderLedger(sources, self.notices)
-        self.conversation.zones = self.reminders.zones
+        self.reminders = Reminders(self.conversation, sources, self.notices, self.mask)
         return Upkeep(
             self.conversation,
             self.window,
             self.toolbox,
             self.compactor,
             self.entry,
-            Renewal(self.conversation, sources, self.reminders, mask=self.mask),
+            self.reminders,
             self.extensions,
             system=system,
             models=self.models,
@@ -330,7 +328,7 @@ class Session:
                 yield each
         finally:
             try:
-                await self.upkeep.renewal.stop()
+                await self.reminders.stop()
             finally:
                 self.models.end_turn()
                 self._turn_in_hand.is_over()

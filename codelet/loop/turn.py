@@ -323,7 +323,7 @@ def _after_calls(turn: TurnState, calls: CallRunner) -> None:
     turn.calls = None
     turn.attempts.as_text = False
     if calls.changed:
-        turn.upkeep.renewal.changed()
+        turn.upkeep.reminders.changed()
     turn.attempts.unusable = turn.attempts.unusable + 1 if calls.all_unusable else 0
     if turn.attempts.unusable >= _UNUSABLE_STEPS:
         raise LimitReached(

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from codelet import events, prompt
-from codelet.context import Compactor, ContextWindow, Entry, Renewal
+from codelet.context import Compactor, ContextWindow, Entry, Reminders
 from codelet.context.tokens import estimate_text
 from codelet.conversation import Conversation, Placement, PlacementChoice
 from codelet.errors import CodeletError
@@ -48,7 +48,7 @@ class Upkeep:
         toolbox: Toolbox,
         compactor: Compactor,
         entry: Entry,
-        renewal: Renewal,
+        reminders: Reminders,
         extensions: Sequence[Extension],
         *,
         system: str,
@@ -72,7 +72,7 @@ class Upkeep:
         self._toolbox = toolbox
         self.compactor = compactor
         self.entry = entry
-        self.renewal = renewal
+        self.reminders = reminders
         self._extensions = extensions
         window.fixed = self.fixed_size
 
@@ -118,7 +118,7 @@ class Upkeep:
         for tool in offered_by(self._extensions):
             if self._toolbox.known.get(tool.name, tool) is not tool:
                 self.add_tool(tool)
-        for event in await self.renewal.for_turn():
+        for event in await self.reminders.for_turn():
             yield event
 
     async def _prepare(self) -> AsyncGenerator[events.Event, None]:
@@ -184,9 +184,9 @@ class Upkeep:
         for tool in offered_by(self._extensions):
             if tool.name not in self._toolbox.known:
                 self.add_tool(tool)
-        for event in await self.renewal.for_step():
+        for event in await self.reminders.for_step():
             yield event
-        self.renewal.ledger.count(self._conversation)
+        self.reminders.count()
 
     @property
     def _reminders_go(self) -> Placement:
@@ -198,7 +198,7 @@ class Upkeep:
     def answering(self) -> None:
         """The provider has begun to answer, so that it was sent the list."""
         self.entry.sent()
-        self.renewal.sent()
+        self.reminders.sent()
         self.server.begin()
 
     def _ask_before_long(self) -> None:

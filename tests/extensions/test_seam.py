@@ -223,7 +223,7 @@ async def test_its_reminder_has_its_place_and_its_switch(open_session: Open) -> 
     notes.notes = ["buy milk"]
     await turn(session)
     assert kinds(provider.sent[-1]) == ["environment", "user", "notes", "tokenStatus"]
-    row = next(row for row in session.reminders.rows(session.conversation) if row.kind == "notes")
+    row = next(row for row in session.reminders.rows() if row.kind == "notes")
     assert (row.on, row.tokens > 0, row.sent) == (True, True, row.tokens)
     session.reminders.off.add("notes")
     asked = notes.asked

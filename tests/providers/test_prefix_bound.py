@@ -151,7 +151,7 @@ async def test_what_was_sent_stays_and_a_reminder_is_sent_again_only_when_it_cha
     counts = [[reminders(each).count(kind) for each in requests] for kind in ("environment", "gitStatus", "claudeMd")]
     assert counts == [[1] * 6, [1, 1, 2, 2, 2, 2], [1, 1, 1, 2, 2, 2]]
     assert [thoughts(each) for each in requests] == [0, 2, 4, 5, 7, 9], "all reasoning goes back"
-    rows = {row.kind: row.text for row in session.reminders.rows(session.conversation)}
+    rows = {row.kind: row.text for row in session.reminders.rows()}
     assert "Be quick." in rows["claudeMd"] and "Be careful." not in rows["claudeMd"]
     assert "made.txt" in rows["gitStatus"]
 
@@ -166,7 +166,7 @@ async def test_a_reminder_that_is_switched_off_is_withdrawn(
     for _ in range(2):
         await turn(session, "and now?")
     assert reminders(model_server.requests[-1]).count("gitStatus") == 3, "withdrawn once"
-    assert all(row.text == "" for row in session.reminders.rows(session.conversation) if row.kind == "gitStatus")
+    assert all(row.text == "" for row in session.reminders.rows() if row.kind == "gitStatus")
 
 
 async def compact(session: Session) -> None:

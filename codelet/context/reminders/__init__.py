@@ -29,7 +29,7 @@ from codelet.messages import reminder_type
 from codelet.record import Record
 
 if TYPE_CHECKING:
-    from codelet.conversation import Conversation, Parts
+    from codelet.conversation import Conversation
 
 Zone = Literal["head", "tail"]
 
@@ -84,92 +84,82 @@ class ReminderRow(Record):
         return bool(self.text or self.sent)
 
 
-class ReminderLedger:
-    """The types of a session, their switches, and their cost.
+class Reminders:
+    """The reminders of a conversation: their texts from the sources, their switches, and their cost.
 
-    `off` are the types that are off now, `off_by_default` those that start so, `sourced` those with a source here.
-    """
-
-    def __init__(self, sources: Sequence[Source] = (), notices: events.Notices | None = None) -> None:
-        self.notices = notices or events.Notices()
-        own = Zones().types
-        head, tail = (
-            tuple(source.name for source in sources if source.zone == zone and source.name not in own)
-            for zone in ("head", "tail")
-        )
-        self.zones = Zones(head, tail)
-        self.sourced = frozenset(source.name for source in sources)
-        self.off_by_default = frozenset(source.name for source in sources if source.off)
-        self._instructing = frozenset(source.name for source in sources if source.instructs)
-        self.off = set(self.off_by_default)
-        self._sent: dict[str, int] = {}
-
-    @property
-    def switched_off(self) -> tuple[str, ...]:
-        """The types that the user switched off, in the order of the list; unknown ones last."""
-        off = self.off - self.off_by_default
-        return (*(kind for kind in self.zones.types if kind in off), *sorted(off.difference(self.zones.types)))
-
-    @property
-    def switched_on(self) -> tuple[str, ...]:
-        """The types that are off by default and that the user switched on."""
-        return tuple(kind for kind in self.zones.types if kind in self.off_by_default - self.off)
-
-    def switch(self, *, off: Iterable[str], on: Iterable[str]) -> None:
-        """Set the switches of a saved session, except for instructions; notify the user of changes."""
-        before, on = set(self.off), self.off_by_default.intersection(on)
-        self.off = (self.off | (set(off) - self._instructing)) - on
-        if ignored := self._instructing.intersection(off) - before:
-            names = ", ".join(sorted(ignored))
-            self.notices.say(f"the saved session had {names} switched off: instruction files are still sent")
-        changed = self.sourced & (self.off ^ before)
-        for word, back, kinds in (("off", "on", changed & self.off), ("on", "off", changed - self.off)):
-            if kinds:
-                names = ", ".join(sorted(kinds))
-                self.notices.say(
-                    f"the saved session switches {word} the reminders {names}; /context reminders NAME {back} undoes it"
-                )
-
-    def count(self, parts: Parts) -> None:
-        """Count the reminders of a request that is being sent."""
-        for message in parts.reminders:
-            if (kind := reminder_type(message)) is not None:
-                self._sent[kind] = self._sent.get(kind, 0) + estimate_message(message)
-
-    def rows(self, parts: Parts) -> list[ReminderRow]:
-        """Return a row for each type that has a source, is in the list, was sent, or is off."""
-        newest = {kind: message for message in parts.reminders if (kind := reminder_type(message)) is not None}
-        in_force = {kind: message for kind, message in newest.items() if not is_withdrawn(message)}
-        rows = []
-        for kind in self.zones.types:
-            message = in_force.get(kind)
-            if message is None and kind not in self._sent and kind not in self.off | self.sourced:
-                continue
-            text = (message["content"] or "") if message else ""
-            tokens = estimate_message(message) if message else 0
-            rows.append(ReminderRow(kind, text, tokens, self._sent.get(kind, 0), kind not in self.off))
-        return rows
-
-
-class Renewal:
-    """Updates the reminders of a conversation from their sources. `mask` removes secrets from a text.
-
-    Types that the user switched off are removed, and their sources are not called.
+    `off` are the types that are off now, `sourced` those with a source here. `mask` removes secrets from a text. Types
+    that are off are removed, and their sources are not called.
     """
 
     def __init__(
         self,
         conversation: Conversation,
         sources: Sequence[Source],
-        ledger: ReminderLedger,
-        *,
+        notices: events.Notices,
         mask: Callable[[str], str],
     ) -> None:
         self._conversation = conversation
         self._sources = sources
-        self.ledger = ledger
+        self._notices = notices
         self._mask = mask
         self._head: dict[str, str | None] = {}
+        own = Zones().types
+        head, tail = (
+            tuple(source.name for source in sources if source.zone == zone and source.name not in own)
+            for zone in ("head", "tail")
+        )
+        conversation.zones = self._zones = Zones(head, tail)
+        self.sourced = frozenset(source.name for source in sources)
+        self._off_by_default = frozenset(source.name for source in sources if source.off)
+        self.off = set(self._off_by_default)
+        self._sent: dict[str, int] = {}
+
+    @property
+    def switched_off(self) -> tuple[str, ...]:
+        """The types that the user switched off, in the order of the list; unknown ones last."""
+        off = self.off - self._off_by_default
+        return (*(kind for kind in self._zones.types if kind in off), *sorted(off.difference(self._zones.types)))
+
+    @property
+    def switched_on(self) -> tuple[str, ...]:
+        """The types that are off by default and that the user switched on."""
+        return tuple(kind for kind in self._zones.types if kind in self._off_by_default - self.off)
+
+    def switch(self, *, off: Iterable[str], on: Iterable[str]) -> None:
+        """Set the switches of a saved session, except for instructions; notify the user of changes."""
+        before, on = set(self.off), self._off_by_default.intersection(on)
+        instructing = frozenset(source.name for source in self._sources if source.instructs)
+        self.off = (self.off | (set(off) - instructing)) - on
+        if ignored := instructing.intersection(off) - before:
+            names = ", ".join(sorted(ignored))
+            self._notices.say(f"the saved session had {names} switched off: instruction files are still sent")
+        changed = self.sourced & (self.off ^ before)
+        for word, back, kinds in (("off", "on", changed & self.off), ("on", "off", changed - self.off)):
+            if kinds:
+                names = ", ".join(sorted(kinds))
+                self._notices.say(
+                    f"the saved session switches {word} the reminders {names}; /context reminders NAME {back} undoes it"
+                )
+
+    def count(self) -> None:
+        """Count the reminders of a request that is being sent."""
+        for message in self._conversation.reminders:
+            if (kind := reminder_type(message)) is not None:
+                self._sent[kind] = self._sent.get(kind, 0) + estimate_message(message)
+
+    def rows(self) -> list[ReminderRow]:
+        """Return a row for each type that has a source, is in the list, was sent, or is off."""
+        newest = {reminder_type(message): message for message in self._conversation.reminders}
+        rows = []
+        for kind in self._zones.types:
+            message = newest.get(kind)
+            if message is None and kind not in self._sent and kind not in self.off | self.sourced:
+                continue
+            in_force = message is not None and not is_withdrawn(message)
+            text = (message["content"] or "") if message and in_force else ""
+            tokens = estimate_message(message) if message and in_force else 0
+            rows.append(ReminderRow(kind, text, tokens, self._sent.get(kind, 0), kind not in self.off))
+        return rows
 
     async def for_turn(self) -> list[events.Event]:
         """Renew all types at the start of a turn."""
@@ -179,15 +169,13 @@ class Renewal:
             await self._tried(source, source.begin)
         head: dict[str, str | None] = {}
         tail: dict[str, str | None] = {}
-        # Texts that stay are read right before a request.
-        for source in sorted(self._sources, key=lambda source: source.zone != "head"):
-            is_prepended = self._is_prepended(source)
+        for source in self._sources:
             if source.zone == "head":
                 head[source.name] = await self._text(source)
-            elif is_prepended and not source.stays:  # read once a turn, so it says as of when
+            elif self._is_prepended(source):  # read once a turn, so it says as of when
                 text = await self._text(source)
                 head[source.name] = prompt.AS_OF.format(when=prompt.TURN_START, text=text) if text else None
-            elif not source.late and not source.stays:
+            elif not source.late and not source.stays:  # texts that stay are read right before a request
                 tail[source.name] = await self._text(source)
         self._head = head
         return self._renewed(head, tail)
@@ -218,23 +206,21 @@ class Renewal:
             await self._tried(source, source.stop)
 
     def _on(self) -> Iterator[Source]:
-        return (source for source in self._sources if source.name not in self.ledger.off)
+        return (source for source in self._sources if source.name not in self.off)
 
     def _is_prepended(self, source: Source) -> bool:
         return self._conversation.placement == "prepend" and source.name not in NESTED
 
     async def _text(self, source: Source) -> str | None:
         """Return the source's text, masked; None if it is switched off or fails."""
-        if source.name in self.ledger.off:
-            return None
-        text = await self._tried(source, source.text)
+        text = None if source.name in self.off else await self._tried(source, source.text)
         return self._mask(text) if text else None
 
     async def _tried(self, source: Source, act: Callable[[], Awaitable[str | None]]) -> str | None:
         """Return the result of a source's method; notify the user if it fails, as the turn continues without it."""
         [found] = await asyncio.gather(act(), return_exceptions=True)
         if isinstance(found, Exception):
-            self.ledger.notices.say(f"the reminder {source.name} failed: {type(found).__name__}: {found}")
+            self._notices.say(f"the reminder {source.name} failed: {type(found).__name__}: {found}")
             return None
         if isinstance(found, BaseException):
             raise found

@@ -36,15 +36,11 @@ _IMPORT = (
 
 
 class Touched:
-    """The folders below the workspace that the model has worked in: the newest 1,000, by first touch.
-
-    `count` grows with each new folder.
-    """
+    """The folders below the workspace that the model has worked in: the newest 1,000, by first touch."""
 
     def __init__(self, workspace: Path) -> None:
         self._root = Path(os.path.realpath(workspace))
         self._folders: dict[Path, None] = {}
-        self.count = 0
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -62,7 +58,6 @@ class Touched:
 
     def clear(self) -> None:
         self._folders.clear()
-        self.count += 1
 
     def note(self, touches: Iterable[Touch], place: Path | None) -> None:
         """Note a call that is about to run; `place` is the target of its path, if it has one."""
@@ -79,7 +74,6 @@ class Touched:
         if folder in self._folders or folder == self._root or not folder.is_relative_to(self._root):
             return
         self._folders[folder] = None
-        self.count += 1
         if len(self._folders) > MOST_FOLDERS:
             del self._folders[next(iter(self._folders))]
 

@@ -96,22 +96,12 @@ class NestedClaudeMd(Source):
     def __init__(self, instructions: Instructions, touched: Touched) -> None:
         self._instructions = instructions
         self._touched = touched
-        self._known = 0
-        self._text: str | None = None
 
     async def begin(self) -> None:
-        self._known = self._touched.count
-        self._text = None
         self._instructions.forget()
 
-    def changed(self) -> None:
-        self._known = -1  # instruction files may have changed too
-
     async def text(self) -> str | None:
-        if self._known != self._touched.count:
-            self._known = self._touched.count
-            self._text = self._instructions.more(self._touched.folders)
-        return self._text
+        return self._instructions.more(self._touched.folders)
 
 
 TOKEN_STATUS = (
@@ -154,74 +144,60 @@ class GitStatus(Source):
         self._workspace = workspace
         self._text: str | None = None
         self._when = prompt.TURN_START
-        self._changes = 0
-        self._answered = 0
         self._slow = False
-        self._unread: str | None = None
         self._asking: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
         """Run git and wait for it; the previous turn was stopped."""
-        self._changes = self._answered = 0
+        if not self._slow:
+            await self._read()
+        elif self._asking is None or self._asking.done():
+            self.changed()
         self._when = prompt.TURN_START
-        if self._slow:  # the text says so already
-            self._ask()
-            return
-        await self._read()
 
     def changed(self) -> None:
-        """Start git, unless it is still running."""
-        self._changes += 1
-        self._ask()
+        """Start git again."""
+        self._asking = asyncio.create_task(self._read_after(self._asking))
 
     async def text(self) -> str | None:
         """Return the status after waiting at most STEP_SECONDS; None outside a repository or without git."""
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + STEP_SECONDS
-        while not self._slow and self._answered < self._changes and (left := deadline - clock()) > 0:
-            asking = self._ask()
-            done, _ = await asyncio.wait({asking}, timeout=left)
+        if self._asking is not None and not self._slow:
+            done, _ = await asyncio.wait({self._asking}, timeout=STEP_SECONDS)
+            if not done and self._text is not None:
+                return prompt.AS_OF_CHANGED.format(when=self._when, text=self._text)
             for task in done:
                 task.result()
-        if self._text is None or self._slow or self._answered == self._changes:
-            return self._text
-        return prompt.AS_OF_CHANGED.format(when=self._when, text=self._text)
+        return self._text
 
     async def stop(self) -> None:
         """Stop a git that is still running."""
         asking, self._asking = self._asking, None
-        if asking is not None:
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+        await _ended(asking)
 
-    def _ask(self) -> asyncio.Task[None]:
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.create_task(self._answer(self._changes))
-        return self._asking
-
-    async def _answer(self, changes: int) -> None:
+    async def _read_after(self, before: asyncio.Task[None] | None) -> None:
+        await _ended(before)  # files have changed since
         await self._read()
-        self._answered, self._when = changes, prompt.EARLIER_STEP
+        self._when = prompt.EARLIER_STEP
 
     async def _read(self) -> None:
-        before = self._unread
-        self._text, self._slow, self._unread = await _ask_git(self._workspace)
-        if self._unread is not None and self._unread != before:
-            self._notices.say(self._unread)
+        """Ask git, for at most _TIMEOUT seconds."""
+        answer = await run_git(self._workspace, "status", *STATUS, timeout=_TIMEOUT, limit=_OUTPUT_LIMIT)
+        self._text, self._slow = None, answer is not None and answer.timed_out
+        if answer is None:
+            return
+        if answer.broken_off:
+            self._text = prompt.GIT_BROKEN_OFF.format(why=answer.broken_off)
+        elif answer.foreign_owner:
+            self._text = prompt.GIT_NOT_READ
+            self._notices.say(answer.foreign_owner, once=answer.foreign_owner)
+        elif answer.exit_code == 0 or not answer.complete:
+            self._text = describe(answer.stdout, complete=answer.complete)
 
 
-async def _ask_git(workspace: Path) -> tuple[str | None, bool, str | None]:
-    """Return within _TIMEOUT the reminder's text, whether git timed out, and why it refuses to read the repository."""
-    answer = await run_git(workspace, "status", *STATUS, timeout=_TIMEOUT, limit=_OUTPUT_LIMIT)
-    if answer is None:
-        return None, False, None
-    if answer.broken_off:
-        return prompt.GIT_BROKEN_OFF.format(why=answer.broken_off), answer.timed_out, None
-    if answer.foreign_owner:
-        return prompt.GIT_NOT_READ, False, answer.foreign_owner
-    if answer.exit_code != 0 and answer.complete:
-        return None, False, None
-    return describe(answer.stdout, complete=answer.complete), False, None
+async def _ended(asking: asyncio.Task[None] | None) -> None:
+    if asking is not None:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
 
 
 def describe(output: bytes, *, complete: bool = True) -> str:

@@ -90,7 +90,7 @@ class Subagents(Extension):
             mode=session.policy.mode if agent else "read-only",
             most_steps=MOST_STEPS,
             extensions=extensions,
-            bare="claudeMd" not in session.reminders.zones.types,
+            bare="claudeMd" not in session.reminders.sourced,
             permits=True,
             ask=None if session.toolbox.ask is None else self._ask,
         )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from codelet import prompt
-from codelet.context.reminders import ReminderLedger, ReminderRow
+from codelet.context.reminders import ReminderRow, Reminders
 from codelet.context.reminders.instructions import Instructions, Touched
 from codelet.context.reminders.sources import NestedClaudeMd
 from codelet.context.tokens import estimate_message
-from codelet.conversation import Parts, ReminderChange, renewed
+from codelet.conversation import Conversation, ReminderChange, renewed
+from codelet.events import Notices
 from codelet.messages import Message, reminder, user
 
 ZONE = ("environment", "claudeMd")
@@ -35,15 +36,17 @@ def test_only_what_is_other_than_before_or_stands_elsewhere_is_a_change():
 
 
 def test_a_row_shows_the_text_as_it_stands_what_was_sent_and_the_switch():
-    ledger = ReminderLedger()
+    conversation = Conversation()
+    reminders = Reminders(conversation, (), Notices(), mask=str)
     told = standing("environment", "Working directory: /w")
-    parts = Parts((told,), [user("hello")], ())
+    conversation.adopt([told, user("hello")])
     size = estimate_message(told)
-    assert ledger.rows(parts) == [ReminderRow("environment", told["content"] or "", size, 0, True)]
-    ledger.count(parts)
-    ledger.count(parts)
-    ledger.off.add("gitStatus")
-    assert ledger.rows(Parts()) == [
+    assert reminders.rows() == [ReminderRow("environment", told["content"] or "", size, 0, True)]
+    reminders.count()
+    reminders.count()
+    reminders.off.add("gitStatus")
+    conversation.clear()
+    assert reminders.rows() == [
         ReminderRow("environment", "", 0, 2 * size, True),
         ReminderRow("gitStatus", "", 0, 0, False),
     ]
@@ -62,7 +65,6 @@ async def test_a_folders_instructions_stand_until_the_next_turn_begins(tmp_path:
     for _ in range(2):
         assert (await source.text() or "").endswith("Mind the gap.")
     (tmp_path / "sub" / "CLAUDE.md").write_text("Mind the step.\n")
-    source.changed()
     assert (await source.text() or "").endswith("Mind the step.")
     await source.begin()
     assert await source.text() is None, "now it is part of claudeMd"

@@ -87,6 +87,7 @@ async def test_it_answers_from_a_list_of_its_own(open_session: Open, tmp_path: P
     assert "the answer is 41" not in json.dumps(list(session.messages))
     child = next(each for each in provider.sent if "find it" in json.dumps(each.stable))
     assert '"go"' not in json.dumps(child.stable) and '"task"' not in child.tools and '"read"' in child.tools
+    assert "system-reminder" not in json.dumps([*child.stable, *child.tail]), "the session is bare"
     assert session.meter.requests == 4 and session.usage.total_input == sum(each.size for each in provider.sent)
     assert session.meter.spent_cost is not None and session.meter.spent_cost > 0
 

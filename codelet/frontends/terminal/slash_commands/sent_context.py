@@ -208,7 +208,7 @@ async def reminders(screen: Screen, session: Session, argument: str) -> None:
     from codelet.frontends.terminal.show.console import wrap
 
     ledger = session.reminders
-    rows = ledger.rows(session.conversation)
+    rows = ledger.rows()
     kind, _, switch = (part.strip() for part in argument.partition(" "))
     found = next((row for row in rows if row.kind.lower() == kind.lower()), None)
     if kind and found is None:
