@@ -1,6 +1,6 @@
 """The handoff: a model's summary at the head of a segment, checked line by line.
 
-Here are the instruction, the circuit breaker, and the checks. An answer is rejected as a whole if it is empty, larger
+Here are the instruction, the tries, and the checks. An answer is rejected as a whole if it is empty, larger
 than its source, without a heading, or a tool call. Single lines are struck if they name something that never occurred,
 have counts of an earlier run, or do not fit. An accepted line may still be untrue.
 """
@@ -48,28 +48,7 @@ _HEADING = re.compile(r"^\W*[^:：\n]{1,80}[:：]", re.MULTILINE)
 _LONGEST_LINE = 600
 _MOST_LINES = 60
 
-Summariser = Callable[[str], Awaitable[str]]
 Sleep = Callable[[float], Awaitable[None]]
-
-
-class Breaker:
-    """A circuit breaker: it opens after three failures in a row and allows one try five turns later."""
-
-    def __init__(self, failures: int = 0) -> None:
-        self.failures = failures
-        self._opened_at: int | None = None
-
-    def allows(self, turn: int) -> bool:
-        """Return whether this turn allows a try."""
-        return self._opened_at is None or turn >= self._opened_at + HALF_OPEN_AFTER
-
-    def failed(self, turn: int) -> None:
-        self.failures += 1
-        if self.failures >= OPENS_AFTER:
-            self._opened_at = turn
-
-    def succeeded(self) -> None:
-        self.failures, self._opened_at = 0, None
 
 
 class NarrativeCheck:
@@ -183,34 +162,41 @@ def _plain(text: str) -> str:
     return text.translate(_MARKS).lower()
 
 
-async def narrate(
-    summariser: Summariser,
-    prompt: str,
-    check: NarrativeCheck,
-    breaker: Breaker,
-    turn: int,
-    *,
-    sleep: Sleep,
-) -> tuple[str, ...]:
-    """Ask for a handoff and check it; try three times without an answer. Returns () if that fails.
+class Handoffs:
+    """Asks for handoffs. After three failures in a row it pauses for five turns, then tries once.
 
-    `sleep` waits between the tries. Cancellation ends it; every other failure counts for the breaker. The time limit of
-    a try is up to `summariser`.
+    `failures` are those so far, `sleep` waits between tries.
     """
-    for delay in DELAYS:
-        if not breaker.allows(turn):
-            return ()
-        if delay:
-            await sleep(delay)
-        [answer] = await asyncio.gather(summariser(prompt), return_exceptions=True)
-        lines = check.accepted(answer)
-        if lines:
-            breaker.succeeded()
-            return lines
-        breaker.failed(turn)
-        if isinstance(answer, str):
-            return ()  # it was paid for: do not ask a second time
-    return ()
+
+    def __init__(self, failures: int = 0, sleep: Sleep = asyncio.sleep) -> None:
+        self._failures = failures
+        self._paused_at: int | None = None
+        self._sleep = sleep
+
+    def allows(self, turn: int) -> bool:
+        """Return whether this turn allows a try."""
+        return self._paused_at is None or turn >= self._paused_at + HALF_OPEN_AFTER
+
+    async def handoff(self, ask: Callable[[], Awaitable[str]], check: NarrativeCheck, turn: int) -> tuple[str, ...]:
+        """Return the accepted lines of a handoff; () if that fails. Without an answer it is tried three times.
+
+        Cancellation ends it; every other failure counts. The time limit of a try is up to `ask`.
+        """
+        for delay in DELAYS:
+            if not self.allows(turn):
+                break
+            if delay:
+                await self._sleep(delay)
+            [answer] = await asyncio.gather(ask(), return_exceptions=True)
+            if lines := check.accepted(answer):
+                self._failures, self._paused_at = 0, None
+                return lines
+            self._failures += 1
+            if self._failures >= OPENS_AFTER:
+                self._paused_at = turn
+            if isinstance(answer, str):
+                break  # it was paid for: do not ask a second time
+        return ()
 
 
 def narrative_room(target: int) -> int:

@@ -46,11 +46,6 @@ class ContextWindow:
         self._since = 0
         self._whole = 0
 
-    @property
-    def cold(self) -> bool:
-        """Return whether the cache has nothing of the list: it was rewritten, the model changed, or time passed."""
-        return self._last is None or self._clock() - self._reported_at > CACHE_LIFETIME
-
     def estimate(self, message: ForeignMessage) -> int:
         """Return the size of a message in tokens, calibrated."""
         return self._estimator.message(message)
@@ -92,8 +87,10 @@ class ContextWindow:
 
     @property
     def cached(self) -> int:
-        """Tokens that the next request can get from the cache; 0 if it is cold."""
-        return 0 if self._last is None or self.cold else self._last.cache_read
+        """Tokens that the next request can get from the cache; 0 if the list was rewritten, or too much time passed."""
+        if self._last is None or self._clock() - self._reported_at > CACHE_LIFETIME:
+            return 0
+        return self._last.cache_read
 
     def effective(self, parts: Parts) -> int:
         """E: P with the cached tokens counted at a tenth."""
@@ -148,22 +145,17 @@ def _plain(messages: Sequence[Message]) -> int:
 
 
 class NarrativeWriter(Protocol):
-    """A writer of handoffs, whose lines are checked."""
+    """A writer of handoffs: `struck` and `accepted` are the lines of the last one, the rejected with the reason."""
 
-    def new_turn(self) -> None:
-        """Note a new prompt."""
+    struck: tuple[str, ...]
+    accepted: tuple[str, ...]
 
     @property
     def available(self) -> bool:
         """Return whether it can write one now."""
 
-    @property
-    def struck(self) -> tuple[str, ...]:
-        """The rejected lines of its last handoff, each with the reason."""
-
-    @property
-    def accepted(self) -> tuple[str, ...]:
-        """The accepted lines of its last handoff."""
+    def new_turn(self) -> None:
+        """Note a new prompt."""
 
     async def lines(self, messages: Sequence[Message], instruction: str, room: int) -> tuple[str, ...]:
         """Return a handoff of these messages of at most `room` tokens; `instruction` is what the user asked to keep."""

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Self
 
 from codelet.call_record import CallRecord
-from codelet.context.narrative import INSTRUCTION, Breaker, NarrativeCheck, narrate
+from codelet.context.narrative import INSTRUCTION, LARGEST, Handoffs, NarrativeCheck
 from codelet.context.tokens import estimate_text
 from codelet.extensions.base import Extension, OpenedWith
 from codelet.messages import Message, user
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from codelet.extensions.session_view import SessionView
 
 TRY_LIMIT = 30.0
-_LARGEST = 3_000
 
 
 class Narrator(Extension):
@@ -37,7 +36,7 @@ class Narrator(Extension):
         """The rejected lines of the last handoff, each with the reason."""
         self.accepted: tuple[str, ...] = ()
         self._limit = limit
-        self._breaker = Breaker(failures)
+        self._handoffs = Handoffs(failures)
         self._always = always
         self._turn = 0
         self._session: SessionView
@@ -54,7 +53,7 @@ class Narrator(Extension):
     def available(self) -> bool:
         meter, origin = self._session.meter, self._session.provider.origin
         may_spend = meter.limits.max_cost is None and not origin.startswith("replay:")
-        return (self._always or may_spend) and meter.affords(_LARGEST) and self._breaker.allows(self._turn)
+        return (self._always or may_spend) and meter.affords(LARGEST) and self._handoffs.allows(self._turn)
 
     def new_turn(self) -> None:
         """Count a turn, for the circuit breaker."""
@@ -70,15 +69,15 @@ class Narrator(Extension):
         )
         whole = f"{INSTRUCTION} At most {room * 3 // 5} words. {instruction}".strip()
 
-        def ask(prompt: str) -> Awaitable[str]:
-            return self._answer([*stable, user(prompt)])
+        def ask() -> Awaitable[str]:
+            return self._answer([*stable, user(whole)])
 
-        found = await narrate(ask, whole, check, self._breaker, self._turn, sleep=asyncio.sleep)
+        found = await self._handoffs.handoff(ask, check, self._turn)
         self.struck, self.accepted = tuple(check.struck), found
         return found
 
     async def _answer(self, messages: list[Message]) -> str:
-        request = self._session.upkeep.request(messages).replace(max_output=_LARGEST)
+        request = self._session.upkeep.request(messages).replace(max_output=LARGEST)
         pieces: list[str] = []
         used: Usage | None = None
         prepared = False

@@ -47,8 +47,7 @@ from codelet.tools.tool import BackgroundTasks, Tool, ToolContext
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
-    from codelet.context.allotment import Size
-    from codelet.context.rows import ContextRow
+    from codelet.context.allotment import ContextRow, Size
 
 _Events = AsyncGenerator[events.Event, None]
 
@@ -258,7 +257,7 @@ class Session:
 
     def context(self) -> list[ContextRow]:
         """Return what the next request would carry, entry by entry, with estimates."""
-        from codelet.context.rows import context_rows
+        from codelet.context.allotment import context_rows
 
         system, schemas = estimate_text(self.upkeep.system), estimate_text(str(self.toolbox.schemas))
         pinned = self.compactor.is_pinned

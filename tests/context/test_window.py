@@ -76,11 +76,10 @@ def test_a_cold_cache_saves_nothing():
     now = 0.0
     window = ContextWindow(Budget(100_000), 0, clock=lambda: now)
     messages = listed(user("x" * 40_000))
-    assert window.cold
     window.measured(Usage(total_input=10_000, cache_read=9_000, cache_write=0, output=0, reasoning=0), messages, 1)
-    assert not window.cold and window.effective(messages) == 10_000 - 8_100
+    assert window.effective(messages) == 10_000 - 8_100
     now = 301.0
-    assert window.cold and window.effective(messages) == 10_000
+    assert window.effective(messages) == 10_000
 
 
 def test_what_was_sent_is_all_but_the_answer_that_a_report_came_with():

@@ -16,20 +16,14 @@ from codelet.record import Record
 
 LARGEST = 1 << 40
 LARGEST_OUTPUT = 32_000
-Trigger = Literal["hard", "cost"]
 Reason = Literal["hard", "cost", "entries", "asked", "overflow"]
 """The reason for a compaction: one of the limits, too many entries, the user, or a request refused as too long."""
 
 
 def checked_tokens(value: object, name: str, *, at_most: int = LARGEST) -> int:
-    """Return the value if it is a positive integer up to `at_most`; raise ValueError otherwise.
-
-    A bool, a float or a text is not a number of tokens.
-    """
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{name} must be a whole number of tokens, not {value!r}")
-    if value <= 0:
-        raise ValueError(f"{name} must be at least 1 token, not {value}")
+    """Return the value if it is a positive integer up to `at_most`, and no bool; raise ValueError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} must be a whole number of tokens of at least 1, not {value!r}")
     if value > at_most:
         raise ValueError(f"{name} must be at most {at_most} tokens, not {value}")
     return value
@@ -88,28 +82,16 @@ class Budget(Record):
         """The effective tokens at which a compaction is due: nine tenths of H, rounded up."""
         return -(-9 * self.limit // 10)
 
-    @property
-    def target(self) -> int:
-        """The usual size after a compaction: 0.35 H."""
-        return max(1, 35 * self.limit // 100)
-
-    @property
-    def enough(self) -> int:
-        """The largest size after a compaction with effect: 0.6 H."""
-        return max(1, 6 * self.limit // 10)
-
-    def trigger(self, prompt: int, cache_read: int) -> Trigger | None:
+    def trigger(self, prompt: int, cache_read: int) -> Reason | None:
         """Return the limit that a prompt of this many real tokens exceeds, if any."""
         if prompt >= self.hard_trigger:
             return "hard"
-        if 10 * effective_tokens(prompt, cache_read) >= 9 * self.limit:
-            return "cost"
-        return None
+        return "cost" if effective_tokens(prompt, cache_read) >= self.cost_trigger else None
 
 
 def had_effect(before: int, after: int, budget: Budget) -> bool:
     """Return whether a compaction had effect: at most 0.6 H, and at least 15 % saved."""
-    return after <= budget.enough and 100 * (before - after) >= 15 * before
+    return 10 * after <= 6 * budget.limit and 100 * (before - after) >= 15 * before
 
 
 CATEGORIES: Mapping[str, int] = {"core": 5, "context": 30, "history": 15, "working": 50}

@@ -15,7 +15,7 @@ from codelet.context.compaction.plan import CompactionSettings, IrreducibleConte
 from codelet.context.compaction.reading import ReadSession
 from codelet.context.compaction.report import scores
 from codelet.context.compaction.segments import parse_segment
-from codelet.context.narrative import Breaker, NarrativeCheck, narrate
+from codelet.context.narrative import Handoffs, NarrativeCheck
 from codelet.context.tokens.budget import Budget, checked_tokens, shares_of
 from tests.context.compaction.lists import calling, coding_session, pairing_faults, result, says, size, user
 from tests.support.amount import amount
@@ -113,18 +113,18 @@ async def test_p5_a_summariser_that_fails_or_lies_changes_nothing_and_the_circui
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    async def counted(prompt: str) -> str:
-        tries.append(prompt)
-        return await summariser(prompt)
+    async def counted() -> str:
+        tries.append("go")
+        return await summariser("go")
 
-    breaker = Breaker()
+    handoffs = Handoffs(sleep=sleep)
     for _ in range(1 if summariser is failing else 3):  # a bad answer ends it, a failed request is tried again
-        assert await narrate(counted, "go", NarrativeCheck(["src/a.py was changed"]), breaker, 7, sleep=sleep) == ()
+        assert await handoffs.handoff(counted, NarrativeCheck(["src/a.py was changed"]), 7) == ()
     assert (len(tries), waits) == (3, [1.0, 2.0] if summariser is failing else [])
-    assert not breaker.allows(8)
-    assert await narrate(counted, "go", NarrativeCheck(["src/a.py"]), breaker, 8, sleep=sleep) == ()
+    assert not handoffs.allows(8)
+    assert await handoffs.handoff(counted, NarrativeCheck(["src/a.py"]), 8) == ()
     assert len(tries) == 3
-    assert breaker.allows(12)
+    assert handoffs.allows(12)
     messages = coding_session(30)
     assert compact(messages, 3_000, handoff=()) == compact(messages, 3_000)
 

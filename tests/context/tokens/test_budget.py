@@ -28,7 +28,6 @@ def test_the_reserve_the_limits_and_the_triggers_of_a_large_window():
     budget = Budget(200_000)
     assert (budget.reserve, budget.hard, budget.limit) == (32_000, 168_000, 168_000)
     assert budget.hard_trigger == 166_000
-    assert budget.target == 58_800
     assert budget.trigger(165_999, 165_000) is None
     assert budget.trigger(166_000, 166_000) == "hard"
     assert budget.trigger(151_200, 0) == "cost"

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from codelet.context.allotment import NothingToCompact, Size, parsed
+from codelet.context.allotment import ContextRow, NothingToCompact, Size, floor_of, parsed
 from codelet.context.tokens.budget import percent_of
 from codelet.errors import UsageError
 from codelet.frontends.terminal.screen import Screen, styled
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from codelet.context.compaction.report import CompactionReport, Score
     from codelet.context.reminders import ReminderRow
-    from codelet.context.rows import ContextRow
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.loop.session import Session
 
@@ -162,8 +161,6 @@ def _content(session: Session, number: int) -> str:
 
 def _limits(session: Session, rows: Sequence[ContextRow]) -> list[tuple[str, str]]:
     """The next request's size, when it is compacted, what cannot shrink, and the shares of the budget, by name."""
-    from codelet.context.rows import floor_of
-
     size, budget = session.size, session.window.budget
     effective, floor = session.window.effective(session.conversation), floor_of(rows)
     guess = ", a guess" if session.models.window_is_guessed else ""
