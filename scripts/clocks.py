@@ -27,67 +27,55 @@ REASON = re.compile(r"#\s*clock:\s*(.+)")
 
 
 def main() -> int:
-    listing = "--list" in sys.argv[1:]
-    open_, permitted = [], []
+    """Print what has no reason; 1 if anything has none."""
+    unexplained, explained = [], []
     for path in sorted((ROOT / "tests").rglob("*.py")):
         if path == HOME:
             continue
-        lines = path.read_text(encoding="utf-8").splitlines()
-        for line, what in sorted(set(_found(ast.parse("\n".join(lines))))):
-            reason = _reason(lines, line)
-            place = f"{path.relative_to(ROOT)}:{line}"
-            (permitted if reason else open_).append(f"{place}: {what}" + (f" ({reason})" if reason else ""))
-    print("\n".join([*(permitted if listing else ()), *open_]))
-    print(f"clocks: {len(open_)} without a reason, {len(permitted)} with one")
-    return 1 if open_ else 0
-
-
-def _reason(lines: list[str], line: int) -> str | None:
-    above = lines[line - 2].strip() if line > 1 else ""
-    for text in (lines[line - 1], above if above.startswith("#") else ""):
-        if found := REASON.search(text):
-            return found.group(1)
-    return None
+        lines = ["", *path.read_text(encoding="utf-8").splitlines()]
+        for number, what in sorted(set(_found(ast.parse("\n".join(lines[1:]))))):
+            above = lines[number - 1].strip()
+            reason = REASON.search(lines[number]) or REASON.match(above)
+            place = f"{path.relative_to(ROOT)}:{number}: {what}"
+            if reason:
+                explained.append(f"{place} ({reason[1]})")
+            else:
+                unexplained.append(place)
+    print("\n".join([*(explained if "--list" in sys.argv[1:] else ()), *unexplained]))
+    print(f"clocks: {len(unexplained)} without a reason, {len(explained)} with one")
+    return 1 if unexplained else 0
 
 
 def _found(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """What depends on the clock, with its line."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Compare) and _bounds_seconds(node):
-            yield node.lineno, f"bound on wall time: {ast.unparse(node)}"
-        if not isinstance(node, ast.Call):
-            continue
-        name = ast.unparse(node.func)
-        if name in CLOCKS:
-            yield node.lineno, name
-        elif name in ("time.sleep", "asyncio.sleep") and not _is_zero(node.args[0]):
-            yield node.lineno, f"sleep of {ast.unparse(node.args[0])} s"
-        elif (limit := _limit(node)) is not None and limit < SHORT:
-            yield node.lineno, f"waits {limit:g} s at most: {ast.unparse(node.func)}"
+        match node:
+            case ast.Compare(left=left, ops=operators, comparators=others):
+                # The `seconds` of a run are those of the clock.
+                sides = [ast.unparse(side) for side in (left, *others)]
+                for one, operator, other in zip(sides, operators, sides[1:], strict=False):
+                    if (one if isinstance(operator, ast.Lt | ast.LtE) else other) == "done.seconds":
+                        yield node.lineno, f"bound on wall time: {ast.unparse(node)}"
+            case ast.Call(func=function):
+                name = ast.unparse(function)
+                if name in CLOCKS:
+                    yield node.lineno, name
+                elif name in ("time.sleep", "asyncio.sleep") and ast.unparse(node.args[0]) != "0":
+                    yield node.lineno, f"sleep of {ast.unparse(node.args[0])} s"
+                elif (limit := _limit(node, name.rpartition(".")[2])) is not None and limit < SHORT:
+                    yield node.lineno, f"waits {limit:g} s at most: {name}"
+            case _:
+                pass
 
 
-def _bounds_seconds(node: ast.Compare) -> bool:
-    """Return whether the `seconds` of a run, which are those of the clock, must be less than something."""
-    sides = [node.left, *node.comparators]
-    for left, operator, right in zip(sides, node.ops, sides[1:], strict=False):
-        small = left if isinstance(operator, ast.Lt | ast.LtE) else right
-        if isinstance(small, ast.Attribute) and small.attr == "seconds" and ast.unparse(small.value) == "done":
-            return True
-    return False
-
-
-def _is_zero(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value == 0
-
-
-def _limit(node: ast.Call) -> float | None:
+def _limit(call: ast.Call, method: str) -> float | None:
     """The limit of a call that waits, if it is a literal number."""
-    method = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
-    given = [word.value for word in node.keywords if word.arg == "timeout"]
-    if not given and method in LIMITED:
-        given = list(node.args[LIMITED[method] : LIMITED[method] + 1])
-    known = method in LIMITED
-    if known and given and isinstance(given[0], ast.Constant) and isinstance(given[0].value, int | float):
-        return float(given[0].value)
+    if method not in LIMITED:
+        return None
+    named = [word.value for word in call.keywords if word.arg == "timeout"]
+    for value in named or call.args[LIMITED[method] : LIMITED[method] + 1]:
+        if isinstance(value, ast.Constant) and isinstance(value.value, int | float):
+            return float(value.value)
     return None
 
 

@@ -5,7 +5,9 @@ Use: python -m scripts.house [--quiet] [--root CHECKOUT]
 The drawing has a row a folder: its files and lines with those of the folders in it, and how many imports lead to each
 of its neighbours. What must hold follows; the exit status is 1 if anything does not: no import upwards (the layers in
 pyproject.toml say what is above), no circle among files or folders, no name for two things, a test named by
-each folder's docstring that holds what it says, and the bounds of `scripts.sizes`. `--quiet` leaves the drawing out.
+each folder's docstring that holds what it says, and nothing too long to be read in one go: no module over 500 lines, no
+function over 50, no folder over 25 files, and no file under 40 lines whose docstring does not say why it is separate
+(`because`, `so that`, `apart`, `by itself`, `of its own`). `--quiet` leaves the drawing out.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ from pathlib import Path
 
 import grimp
 
-from scripts import sizes
-
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "codelet"
+MODULE_LINES, SHORT_LINES, FUNCTION_LINES, FOLDER_FILES = 500, 40, 50, 25
+REASON = re.compile(r"\b(because|so that|apart|by itself|of its own)\b")
 
 Arrows = set[tuple[str, str]]
 """Pairs of modules: the first imports the second."""
@@ -53,11 +55,33 @@ def main() -> int:
         print("\n".join(drawing(root / PACKAGE, arrows, layers["layers"])))
     allowed = layers.get("ignore_imports", ())
     bound = {arrow for arrow in arrows if not any(_matches(rule, arrow) for rule in allowed)}
-    found = [*sizes.faults(root), *shared_names(root / PACKAGE), *upwards(bound, layers["layers"])]
+    found = [*out_of_bounds(root), *shared_names(root / PACKAGE), *upwards(bound, layers["layers"])]
     found += untested(root)
     found += list(circles(bound, "files")) or circles({siblings(*arrow) for arrow in bound}, "folders")
     print("\n".join(found) or "house: no import upwards, no circle, no name for two things, all within bounds")
     return 1 if found else 0
+
+
+def out_of_bounds(root: Path) -> Iterator[str]:
+    """What is too long to be read in one go, and what is too short for a file."""
+    paths = sorted((root / PACKAGE).rglob("*.py"))
+    for path in paths:
+        text, name = path.read_text(encoding="utf-8"), path.relative_to(root)
+        tree, lines = ast.parse(text), text.count("\n")
+        if lines > MODULE_LINES:
+            yield f"{name}: {lines} lines, at most {MODULE_LINES}"
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                size = (node.end_lineno or node.lineno) - node.lineno + 1
+                if size > FUNCTION_LINES:
+                    yield f"{name}:{node.lineno}: {node.name} has {size} lines, at most {FUNCTION_LINES}"
+        reason = REASON.search(" ".join((ast.get_docstring(tree) or "").split()))
+        if lines < SHORT_LINES and path.name not in ("__init__.py", "__main__.py") and not reason:
+            yield f"{name}: {lines} lines, at least {SHORT_LINES}, or a reason in its docstring"
+    folders = Counter(path.parent.relative_to(root) for path in paths if path.name != "__init__.py")
+    for folder, files in folders.items():
+        if files > FOLDER_FILES:
+            yield f"{folder}: {files} files, at most {FOLDER_FILES}"
 
 
 def imports(root: Path) -> Arrows:
@@ -138,7 +162,7 @@ def untested(root: Path) -> Iterator[str]:
 def drawing(package: Path, arrows: Arrows, layers: list[str]) -> Iterator[str]:
     """The folders and the files next to them from the top down, each with its size and where its imports lead."""
     leads: dict[str, Counter[str]] = defaultdict(Counter)
-    for one, other in [siblings(*arrow) for arrow in arrows]:
+    for one, other in [siblings(*arrow) for arrow in sorted(arrows)]:
         if not other.startswith(f"{one}."):
             leads[one][other.rpartition(".")[2]] += 1
     for layer in layers:

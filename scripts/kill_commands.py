@@ -2,8 +2,8 @@
 
 Use: python -m scripts.kill_commands [--kills N] [--seed S]
 
-Half of the commands run confined, half with a yes, and what they start leaves its session, loses its parent or drops
-its environment. After each kill everything must be gone within a second; the exit status is 1 if something is not.
+A third of the commands run with a yes, the others confined. What they start leaves its session, loses its parent or
+drops its environment. After each kill everything must be gone within a second, else the exit status is 1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from pathlib import Path
+
+from tests.support.program import ROOT, processes_with
 
 _COMMANDS = (
     "sleep {n}",
@@ -48,11 +49,11 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     chance = random.Random(options.seed)
     print(f"seed {options.seed}")
     left = sum(_kill(chance, number) for number in range(options.kills))
@@ -65,43 +66,27 @@ def _kill(chance: random.Random, number: int) -> int:
     mark = f"{100_000 + os.getpid() % 10_000}.{number:05}"
     command = chance.choice(_COMMANDS).format(n=mark)
     kind = chance.choice(("", "read-only", "workspace"))
-    root = str(Path(__file__).resolve().parent.parent)
-    with tempfile.TemporaryDirectory() as folder:
-        child = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, command, kind],
-            cwd=folder,
-            env=os.environ | {"PYTHONPATH": root},
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        with child:
-            assert child.stdout is not None
-            child.stdout.readline()
-            time.sleep(chance.random() * 0.3)
-            child.send_signal(signal.SIGKILL)
-            child.wait()
-            end = time.monotonic() + _SECONDS
-            while (alive := _alive(mark)) and time.monotonic() < end:
-                time.sleep(0.01)
+    words = [sys.executable, "-c", _PROGRAM, command, kind]
+    variables = os.environ | {"PYTHONPATH": str(ROOT)}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(
+            words, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as child,
+    ):
+        assert child.stdout is not None
+        child.stdout.readline()
+        time.sleep(chance.random() * 0.3)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        end = time.monotonic() + _SECONDS
+        while (alive := processes_with(mark)) and time.monotonic() < end:
+            time.sleep(0.01)
     for pid in alive:
         print(f"{kind or 'with a yes'}: {command!r}: process {pid} lives on")
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     return len(alive)
-
-
-def _alive(mark: str) -> list[int]:
-    """The processes whose command line holds the mark."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                words = Path("/proc", name, "cmdline").read_bytes()
-            except OSError:
-                continue
-            if mark.encode() in words:
-                found.append(int(name))
-    return found
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """List the test files near a file of the product.
 
-Use: python -m scripts.near [--most N] FILE…
+Use: python -m scripts.near FILE…
 
 Near are the test files with its name, in its folder or in a folder around it (tests/ mirrors codelet/), and those that
 import it, directly, by a fixture or by another module: the shorter the way, the nearer. A test file is near itself. One
@@ -9,10 +9,8 @@ that only runs the program names what it tests with `# near: FOLDER` in a line, 
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import grimp
@@ -25,6 +23,7 @@ ENOUGH = 60
 _FAR = 3
 """A test that is more imports away than this is not near."""
 _MARK = re.compile(r"^# near: (\S+)$", re.MULTILINE)
+_TEST = re.compile(r"^\s*(?:async )?def test_", re.MULTILINE)
 
 
 class Graph:
@@ -41,18 +40,31 @@ class Graph:
         finally:
             sys.path.remove(str(root))
 
-    def ways(self, target: str) -> dict[str, int]:
+    def nearest(self, file: Path) -> list[Path]:
+        """All test files near a file of the checkout, the nearest first."""
+        target = _dotted(file.resolve().relative_to(self.root))
+        if target in self.tests:
+            return [self.paths[target]]
+        ways, parts = self._ways(target), target.split(".")[1:]
+        ranks: dict[str, float] = {}
+        for test in self.tests:
+            folders, stem = test.split(".")[1:-1], test.rpartition(".")[2].removeprefix("test_")
+            akin = parts[-1] in stem.split("_") or stem in parts[-1].split("_")
+            home = folders == parts[: len(folders)] and folders != []
+            marks = _MARK.findall(self.paths[test].read_text(encoding="utf-8"))
+            if any(self.paths[target].is_relative_to(self.root / folder) for folder in marks):
+                ranks[test] = 0
+            elif test in ways or home:
+                ranks[test] = ways.get(test, _FAR + 1) - 2 * (stem in parts[-2:]) - akin - home
+        return [self.paths[test] for test in sorted(ranks, key=lambda test: (ranks[test], test))]
+
+    def _ways(self, target: str) -> dict[str, int]:
         """The distance of each module from the target in imports, at most `_FAR`."""
         found, edge = {target: 0}, {target}
         for step in range(1, _FAR + 1):
             edge = {name for other in edge for name in self._importers(other)} - found.keys()
             found |= dict.fromkeys(edge, step)
         return found
-
-    def is_marked(self, test: str, target: str) -> bool:
-        """Return whether a test file says that it is near a module."""
-        named = _MARK.findall(self.paths[test].read_text(encoding="utf-8"))
-        return any(self.paths[target].is_relative_to(self.root / folder) for folder in named)
 
     def _importers(self, name: str) -> set[str]:
         """The modules that import one; a conftest is imported by every test that gets its fixtures."""
@@ -62,55 +74,27 @@ class Graph:
         return self._imports.find_modules_that_directly_import(name) if name in self._imports.modules else set()
 
 
-def nearest(graph: Graph, file: Path, most: int = MOST) -> list[Path]:
-    """The test files near a file of the checkout, the nearest first."""
-    target = _dotted(file.resolve().relative_to(graph.root))
-    if target in graph.tests:
-        return [graph.paths[target]]
-    ways, parts = graph.ways(target), target.split(".")[1:]
-    ranks: dict[str, float] = {}
-    for test in graph.tests:
-        folders, stem = test.split(".")[1:-1], test.rpartition(".")[2].removeprefix("test_")
-        named = stem in parts[-2:]
-        akin = parts[-1] in stem.split("_") or stem in parts[-1].split("_")
-        home = folders == parts[: len(folders)] and folders != []
-        if graph.is_marked(test, target):
-            ranks[test] = 0
-        elif test in ways or home:
-            ranks[test] = ways.get(test, _FAR + 1) - 2 * named - akin - home
-    return [graph.paths[test] for test in sorted(ranks, key=lambda test: (ranks[test], test))[:most]]
-
-
-def near_all(files: Iterable[Path], most: int = MOST, root: Path = ROOT) -> list[Path]:
-    """The test files near any of several files, those of the first one first; of each no more than are enough."""
-    graph = Graph(root)
-    found: dict[Path, None] = {}
-    for file in files:
-        functions = 0
-        for test in nearest(graph, file, most):
-            if functions > ENOUGH:
-                break
-            functions += len(re.findall(r"^\s*(?:async )?def test_", test.read_text(encoding="utf-8"), re.MULTILINE))
-            found[test] = None
-    return list(found)
-
-
 def _dotted(path: Path) -> str:
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--most", type=int, default=MOST, metavar="N")
-    options = parser.parse_args()
-    missing = [str(file) for file in options.files if file.suffix != ".py" or not file.exists()]
-    if missing:
+def main(files: list[str]) -> int:
+    """Print the files near any of several files, those of the first one first; of each no more than are enough."""
+    missing = [file for file in files if not file.endswith(".py") or not Path(file).exists()]
+    if missing or not files:
         print(f"near: no Python files: {', '.join(missing)}", file=sys.stderr)
         return 2
-    print("\n".join(str(path.relative_to(ROOT)) for path in near_all(options.files, options.most)))
+    graph, found = Graph(ROOT), dict[Path, None]()
+    for file in files:
+        functions = 0
+        for test in graph.nearest(Path(file))[:MOST]:
+            if functions > ENOUGH:
+                break
+            functions += len(_TEST.findall(test.read_text(encoding="utf-8")))
+            found[test] = None
+    print("\n".join(str(path.relative_to(ROOT)) for path in found))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -8,27 +8,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.support import repo
 from tests.support.program import environment
 
 CLAUDE_MD = "# Conventions\n\n- Tests live in tests/ and run with pytest.\n- Keep functions short.\n"
+_SCRIPT = Path(sys.executable).parent / "codelet"
+CODELET = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "codelet"]
+"""The installed `codelet` of this interpreter, or the module if it is not installed."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """A git repository with a few files, and an empty home."""
+class Place(NamedTuple):
+    """A git repository with a few files, an empty home, and variables besides those that every child gets."""
 
     cwd: Path
     home: Path
+    more: Mapping[str, str] = {}
 
     def environment(self) -> dict[str, str]:
         """The variables of the child: none of the caller, and keys for the server."""
-        return environment(self.home, {"OPENAI_API_KEY": "test-key", "ANTHROPIC_API_KEY": "test-key"})
+        return environment(self.home, {"OPENAI_API_KEY": "test-key", "ANTHROPIC_API_KEY": "test-key", **self.more})
 
 
 @contextmanager
@@ -42,35 +45,42 @@ def place() -> Iterator[Place]:
         yield Place(repo.plain(Path(folder) / "repo", files), home)
 
 
-def codelet_command() -> list[str]:
-    """The installed `codelet` of this interpreter, or the module if it is not installed."""
-    script = Path(sys.executable).parent / "codelet"
-    return [str(script)] if script.exists() else [sys.executable, "-m", "codelet"]
-
-
-def spawn(command: Sequence[str], where: Place, **options: int) -> subprocess.Popen[bytes]:
-    """Start a child in the place, without input; its output goes nowhere unless told."""
-    quiet = {
-        "stdin": subprocess.DEVNULL,
-        "stdout": subprocess.DEVNULL,
-        "stderr": subprocess.DEVNULL,
-    } | options
-    return subprocess.Popen(command, cwd=where.cwd, env=where.environment(), **quiet)
+def spawn(command: Sequence[str], where: Place) -> subprocess.Popen[bytes]:
+    """Start a child in the place, without input and output."""
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen(command, cwd=where.cwd, env=where.environment(), stdin=quiet, stdout=quiet, stderr=quiet)
 
 
 def wait(child: subprocess.Popen[bytes]) -> tuple[float, float]:
-    """Wait for the end; processor seconds of the child with its own children, and the moment it ended."""
+    """Wait for the end; processor time of the child with its own children in ms, and the moment it ended."""
     _, status, used = os.wait4(child.pid, 0)
     ended = time.monotonic()
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise SystemExit(f"{child.args} ended with {child.returncode}")
-    return used.ru_utime + used.ru_stime, ended
+    return 1000 * (used.ru_utime + used.ru_stime), ended
 
 
-@dataclass(frozen=True)
-class Row:
-    """A line of the table: what was measured, its median, the reference's, the ratio or value promised at most."""
+def processor_time(command: Sequence[str], where: Place) -> float:
+    """Processor time of a whole run in ms."""
+    return wait(spawn(command, where))[0]
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Wall time of one call in ms."""
+    start = time.perf_counter()
+    work()
+    return 1000 * (time.perf_counter() - start)
+
+
+def alternate(runs: int, *measures: Callable[[], float]) -> list[list[float]]:
+    """Run each measure `runs` times, in turns, after one round that does not count."""
+    rounds = [[measure() for measure in measures] for _ in range(runs + 1)]
+    return [list(column) for column in zip(*rounds[1:], strict=True)]
+
+
+class Row(NamedTuple):
+    """A line of the table. `promise` is what the ratio may be at most if there is a reference, else the median."""
 
     name: str
     unit: str
@@ -78,38 +88,22 @@ class Row:
     reference: Sequence[float] = ()
     promise: float | None = None
 
-    @property
-    def ratio(self) -> float | None:
-        """The median of the paired ratios."""
-        if not self.reference:
-            return None
-        return statistics.median(a / b for a, b in zip(self.values, self.reference, strict=True))
-
-    @property
-    def kept(self) -> bool | None:
-        """Return whether the promise is kept: of the ratio if the row has a reference, else of the median."""
-        if self.promise is None:
-            return None
-        return (self.ratio if self.reference else statistics.median(self.values)) <= self.promise
-
 
 def show(rows: Sequence[Row]) -> int:
-    """Print the table; 1 if a promise is broken, else 0."""
-    lines = [("measured", "median", "reference", "ratio", "promise", "")]
-    for row in rows:
-        median = f"{statistics.median(row.values):.2f} {row.unit}"
-        reference = f"{statistics.median(row.reference):.2f} {row.unit}" if row.reference else ""
-        ratio = f"{row.ratio:.2f}" if row.ratio is not None else ""
-        promise = "" if row.promise is None else f"at most {row.promise:g}" + ("" if row.reference else f" {row.unit}")
-        lines.append((row.name, median, reference, ratio, promise, {None: "", True: "kept", False: "BROKEN"}[row.kept]))
+    """Print the table, with medians and the median of the paired ratios; 1 if a promise is broken, else 0."""
+    lines, broken = [["measured", "median", "reference", "ratio", "promise", ""]], 0
+    for name, unit, values, reference, promise in rows:
+        judged = median = statistics.median(values)
+        cells = [name, f"{median:.2f} {unit}", "", "", "", ""]
+        if reference:
+            judged = statistics.median(a / b for a, b in zip(values, reference, strict=True))
+            cells[2:4] = f"{statistics.median(reference):.2f} {unit}", f"{judged:.2f}"
+        if promise is not None:
+            is_broken = judged > promise
+            broken |= is_broken
+            cells[4:] = f"at most {promise:g}{'' if reference else f' {unit}'}", "BROKEN" if is_broken else "kept"
+        lines.append(cells)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = [line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))]
-        print("  ".join(cells).rstrip())
-    return int(any(row.kept is False for row in rows))
-
-
-def alternate(runs: int, *measures: Callable[[], float]) -> list[list[float]]:
-    """Run each measure `runs` times, in turns, after one round that does not count."""
-    rounds = [[measure() for measure in measures] for _ in range(runs + 1)]
-    return [list(column) for column in zip(*rounds[1:], strict=True)]
+    for name, *cells in lines:
+        print("  ".join([name.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]).rstrip())
+    return broken

@@ -2,27 +2,41 @@
 
 Use: python -m scripts.bench.prompt_size
 
-Counted with o200k_base in a request that was really sent, for both wires; nothing is downloaded.
+Counted with o200k_base in a request that was really sent, for both wires. The encoding comes with litellm: nothing
+is downloaded.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
+import os
 import sys
+from pathlib import Path
 
-from scripts.bench.child import Row, codelet_command, place, show
-from scripts.bench.count_tokens import tokens
+from scripts.bench.child import CODELET, Row, place, show
 from tests.support.program import run
 from tests.support.script import Reply
 from tests.support.server import ModelServer
+
+
+def tokens(text: str) -> int:
+    """The number of o200k_base tokens in the text."""
+    found = importlib.util.find_spec("litellm")
+    if found is None or found.origin is None:
+        raise SystemExit("prompt_size: litellm is not installed, its tokenizer files are needed")
+    os.environ["TIKTOKEN_CACHE_DIR"] = str(Path(found.origin).parent / "litellm_core_utils" / "tokenizers")
+    import tiktoken
+
+    return len(tiktoken.get_encoding("o200k_base").encode(text, disallowed_special=()))
 
 
 def measure(wire: str) -> list[Row]:
     with place() as where, ModelServer([Reply("ok")]) as server:
         base = server.openai if wire == "openai" else server.anthropic
         arguments = ["--model", f"{wire}/scripted", "--api-base", base, "-p", "say hello"]
-        run(*arguments, cwd=where.cwd, env=where.environment(), command=codelet_command())
+        run(*arguments, cwd=where.cwd, env=where.environment(), command=CODELET)
         request = server.requests[0].json
     messages = request["messages"]
     if wire == "openai":

@@ -8,20 +8,17 @@ is the least that a save can do that leaves the old one whole until it is comple
 it takes to parse JSON makes the ratio large: `json.loads` and the sync are printed, to judge by.
 
 Last come events every few milliseconds, as in a turn that streams, while the large session is saved after every step.
-The exit status is 0 if at 100 KB load and save take at most 1.5 times the bare ones, and no event is 20 ms late.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
-import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from codelet.export.decode import from_json
@@ -32,34 +29,19 @@ from codelet.export.saver import Saver
 from codelet.export.store_target import Target
 from codelet.export.stores.file import FileStore
 from codelet.messages import assistant
+from scripts.bench.child import Row, alternate, show, timed
 from tests.export import material
 
-SIZES = {"100 KB": (40, 3_500), "50 MB": (10_000, 6_900)}
-RATIO, LATEST_MS = 1.5, 20.0
+SMALL, LARGE = (40, 3_500), (10_000, 6_900)
 KEY = "sk-ant-api03-" + "Zk4x9Qw-eR7tY2uIoP5a_S8dF1gH3jK6" * 3
 """Masking also looks for keys of the environment."""
 
 
-def timed(work: Callable[[], object]) -> float:
-    """Wall time of one run in ms."""
-    start = time.perf_counter()
-    work()
-    return 1000 * (time.perf_counter() - start)
-
-
-def write_plainly(path: Path, data: bytes) -> None:
-    """Bring these bytes to the disk as a new file."""
-    path.unlink(missing_ok=True)
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def compare(name: str, snapshot: Document, folder: Path, runs: int) -> float:
-    """Print what loads and saves cost; return by how much they take longer than the bare ones."""
+def compare(name: str, snapshot: Document, folder: Path, runs: int, promise: float | None) -> list[Row]:
+    """What loads and saves cost, next to the bare ones."""
     store, encoder = FileStore(folder), Encoder(default_mask(raw=False))
-    lease = store.lock("x.json")
+    numbers = itertools.count()
+    lease, path, plain = store.lock("x.json"), folder / "x.json", folder / "plain"
 
     def save(document: Document) -> None:
         store.save("x.json", encoder.parts(document), lease=lease, expected=store.revision("x.json"))
@@ -69,24 +51,37 @@ def compare(name: str, snapshot: Document, folder: Path, runs: int) -> float:
         assert stored is not None
         from_json(stored.data)
 
+    def write_plainly(data: bytes) -> None:
+        plain.unlink(missing_ok=True)
+        with plain.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def saved() -> float:
+        longer = snapshot.replace(messages=(*snapshot.messages, assistant(f"one more: {next(numbers)}")))
+        return timed(lambda: save(longer))
+
+    def written() -> float:
+        data = path.read_bytes()
+        return timed(lambda: write_plainly(data))
+
+    def parsed() -> float:
+        data = path.read_bytes()
+        return timed(lambda: json.loads(data))
+
     first = timed(lambda: save(snapshot))
-    rows: list[list[float]] = []
-    for number in range(runs):
-        data = (folder / "x.json").read_bytes()
-        longer = snapshot.replace(messages=(*snapshot.messages, assistant(f"one more: {number}")))
-        rows.append([
-            timed((folder / "x.json").read_bytes),
-            timed(lambda d=data: write_plainly(folder / "plain", d)),
-            timed(lambda d=data: json.loads(d)),
-            timed(load),
-            timed(lambda d=longer: save(d)),
-        ])  # fmt: skip
-    read, write, parse, loaded, saved = map(statistics.median, zip(*rows, strict=True))
+    read, write, parse, loads, saves = alternate(
+        runs, lambda: timed(path.read_bytes), written, parsed, lambda: timed(load), saved
+    )
     lease.release()
-    ratio = (loaded + saved) / (read + write)
-    print(f"{name}: read {read:.2f} ms, written and synced {write:.2f} ms, json.loads {parse:.2f} ms")
-    print(f"  loaded {loaded:.2f} ms, saved {saved:.2f} ms (the first time {first:.1f} ms): {ratio:.2f} x")
-    return ratio
+    both, bare = ([a + b for a, b in zip(*pair, strict=True)] for pair in ((loads, saves), (read, write)))
+    return [
+        Row(f"{name}: load and save, against read, write and sync", "ms", both, bare, promise),
+        Row("  load, against json.loads", "ms", loads, parse),
+        Row("  save, against write and sync", "ms", saves, write),
+        Row("  the first save", "ms", [first]),
+    ]
 
 
 async def lateness(saver: Saver | None, snapshot: Document, seconds: float) -> float:
@@ -106,15 +101,17 @@ async def lateness(saver: Saver | None, snapshot: Document, seconds: float) -> f
     return latest
 
 
-async def stream(folder: Path, seconds: float) -> float:
-    """Print how late events come, without and with saving; the latest with, in ms."""
-    snapshot = material.long(*SIZES["50 MB"])
+async def stream(folder: Path, seconds: float) -> list[Row]:
+    """How late events come, without and with saving."""
+    snapshot = material.long(*LARGE)
     idle = await lateness(None, snapshot, seconds)
     saver = await Saver.open(Target(FileStore(folder), "stream.json"), mask=default_mask(raw=False))
-    saved = await lateness(saver, snapshot, seconds)
+    late = await lateness(saver, snapshot, seconds)
     await saver.close()
-    print(f"the latest event of a turn: {idle:.1f} ms late without saving, {saved:.1f} ms with {saver.saves} saves")
-    return saved
+    return [
+        Row("the latest event of a turn without saving, late by", "ms", [idle]),
+        Row(f"  with {saver.saves} saves, late by", "ms", [late], promise=20.0),
+    ]
 
 
 def main() -> int:
@@ -125,9 +122,10 @@ def main() -> int:
     options = parser.parse_args()
     os.environ["ANTHROPIC_API_KEY"] = KEY
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        ratios = [compare(size, material.long(*SIZES[size]), Path(name), options.runs) for size in SIZES]
-        latest = asyncio.run(stream(Path(name), options.seconds))
-    return 0 if ratios[0] <= RATIO and latest <= LATEST_MS else 1
+        rows = compare("100 KB", material.long(*SMALL), Path(name), options.runs, 1.5)
+        rows += compare("50 MB", material.long(*LARGE), Path(name), options.runs, None)
+        rows += asyncio.run(stream(Path(name), options.seconds))
+    return show(rows)
 
 
 if __name__ == "__main__":

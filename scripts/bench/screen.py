@@ -18,11 +18,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import pexpect
 
-from scripts.bench.child import Place, Row, codelet_command, place, show, spawn, wait
+from scripts.bench.child import CODELET, Place, Row, alternate, place, processor_time, show
 from tests.support.program import processor_seconds
 from tests.support.script import Delivery, Reply
 from tests.support.server import ModelServer
@@ -85,7 +84,7 @@ class Pty:
     """The REPL in a pseudo-terminal; its output as bytes, without a screen that would cost more than it."""
 
     def __init__(self, server: ModelServer, where: Place) -> None:
-        program, *rest = codelet_command()
+        program, *rest = CODELET
         words = [*rest, "--model", "openai/scripted", "--api-base", server.openai]
         # A terminal on this machine names itself; with any other, ESC waits for the rest of a slow line's sequence.
         env = where.environment() | {"TERM_PROGRAM": "bench"}
@@ -100,17 +99,14 @@ class Pty:
             self.output += os.read(self.child.child_fd, 65536)
             self.last = time.monotonic()
 
-    def wait_for(self, text: str, since: int = 0, *, unless: str = "") -> bool:
-        """Wait for a text after an offset in the output; False if `unless` appears first."""
+    def wait_for(self, text: str, since: int = 0) -> None:
+        """Wait for a text after an offset in the output."""
         wanted, end, begin = text.encode(), time.monotonic() + _PATIENCE, since
         while self.output.find(wanted, begin) < 0:
-            if unless and unless.encode() in self.output:
-                return False
             begin = max(since, len(self.output) - len(wanted))
             if time.monotonic() > end:
                 raise SystemExit(f"{text!r} did not come to the screen: {bytes(self.output[-400:])!r}")
             self.pump(0.05)
-        return True
 
     def until_quiet(self) -> None:
         """Wait until nothing was written for a while."""
@@ -122,88 +118,96 @@ class Pty:
         """Press keys."""
         os.write(self.child.child_fd, text.encode())
 
-
-@dataclass
-class Stream:
-    """The measured runs at one pace of the server; times in ms."""
-
-    cost: list[float] = field(default_factory=list)
-    imports: list[float] = field(default_factory=list)
-    echoes: list[float] = field(default_factory=list)
-    quiet: list[float] = field(default_factory=list)
-    written: list[float] = field(default_factory=list)
+    def echo(self, key: str) -> float:
+        """Press a key; the time to its letter in the output, in ms."""
+        since, pressed = len(self.output), time.monotonic()
+        self.send(key)
+        self.wait_for(key, since)
+        return (time.monotonic() - pressed) * 1000
 
 
 @contextmanager
-def repl(text: str, pause: float, where: Place) -> Iterator[Pty]:
-    """A REPL that waits for its prompt, before a server that answers with the text."""
-    pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
-    with ModelServer(lambda request: Reply(pieces, delivery=Delivery(pause=pause))) as server:
-        terminal = Pty(server, where)
-        try:
-            terminal.wait_for("% of ")
-            terminal.until_quiet()
-            yield terminal
-        finally:
-            terminal.child.close(force=True)
+def opened(server: ModelServer, where: Place) -> Iterator[Pty]:
+    """A REPL that shows its prompt."""
+    terminal = Pty(server, where)
+    try:
+        terminal.wait_for("% of ")
+        yield terminal
+    finally:
+        terminal.child.close(force=True)
 
 
 def starts(runs: int, where: Place) -> list[Row]:
     """Measure the start relative to the bare imports, and the echo of the first key."""
-    prompts: list[float] = []
-    imports: list[float] = []
     echoes: list[float] = []
+
+    def started() -> float:
+        with opened(server, where) as terminal:
+            used = processor_seconds(terminal.child.pid) * 1000
+            echoes.append(terminal.echo(KEYS[0]))
+        return used
+
     with ModelServer(lambda request: Reply("ok")) as server:
-        for _ in range(runs + 1):
-            imports.append(wait(spawn([sys.executable, "-c", START_IMPORTS], where))[0] * 1000)
-            terminal = Pty(server, where)
-            try:
-                terminal.wait_for("% of ")
-                prompts.append(processor_seconds(terminal.child.pid) * 1000)
-                pressed, since = time.monotonic(), len(terminal.output)
-                terminal.send(KEYS[0])
-                terminal.wait_for(KEYS[0], since)
-                echoes.append((time.monotonic() - pressed) * 1000)
-            finally:
-                terminal.child.close(force=True)
+        prompts, imports = alternate(runs, started, lambda: imported(START_IMPORTS, where))
     return [
-        Row(f'processor time to the prompt, against python -c "{START_IMPORTS}"', "ms", prompts[1:], imports[1:], 1.25),
+        Row(f'processor time to the prompt, against python -c "{START_IMPORTS}"', "ms", prompts, imports, 1.25),
         Row("  key to echo, pressed as the prompt appears", "ms", echoes[1:], promise=30.0),
     ]
 
 
-def cost(text: str, pause: float, where: Place, into: Stream) -> None:
-    """Measure one answer without keys: processor time relative to the bare imports, and bytes written."""
-    into.imports.append(wait(spawn([sys.executable, "-c", IMPORTS], where))[0] * 1000)
-    with repl(text, pause, where) as terminal:
-        before, begun = processor_seconds(terminal.child.pid), len(terminal.output)
-        terminal.send("go\r")
-        terminal.wait_for(LAST.split()[-1], begun)
+def imported(code: str, where: Place) -> float:
+    """Processor time of an interpreter that runs this, in ms."""
+    return processor_time([sys.executable, "-c", code], where)
+
+
+def streams(runs: int, text: str, pause: float, where: Place) -> list[Row]:
+    """Measure the answer at one pace of the server: without keys relative to the bare imports, and with keys."""
+    costs, imports, written, echoes, quiet = ([] for _ in range(5))
+    pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
+    with ModelServer(lambda request: Reply(pieces, delivery=Delivery(pause=pause / 1000))) as server:
+        for _ in range(runs):
+            imports.append(imported(IMPORTS, where))
+            with opened(server, where) as terminal:
+                terminal.until_quiet()
+                before, begun = processor_seconds(terminal.child.pid), len(terminal.output)
+                terminal.send("go\r")
+                terminal.wait_for(LAST.split()[-1], begun)
+                terminal.until_quiet()
+                costs.append((processor_seconds(terminal.child.pid) - before) * 1000)
+                written.append((len(terminal.output) - begun) / 1000)
+            with opened(server, where) as terminal:
+                terminal.until_quiet()
+                press_keys(terminal, echoes, quiet)
+    told = f"{PIECE} characters " + (f"every {pause:g} ms" if pause else "at once")
+    rows = [
+        Row(f"processor time of {len(text):,} characters, {told}", "ms", costs, imports, 7.0),
+        Row("  written to the terminal", "kB", written),
+    ]
+    if echoes:
+        ninth = statistics.quantiles([*echoes, echoes[-1]], n=10)[-1]
+        rows.append(Row("  key to echo, median", "ms", echoes))
+        rows.append(Row("  key to echo, 90th percentile", "ms", [ninth], promise=30.0))
+    return rows + ([Row("  ESC to quiet", "ms", quiet, promise=80.0)] if quiet else [])
+
+
+def press_keys(terminal: Pty, echoes: list[float], quiet: list[float]) -> None:
+    """Press keys while the answer streams, then ESC in the middle of it; note the delays."""
+    begun = len(terminal.output)
+    terminal.send("go\r")
+    terminal.wait_for("Part 2:", begun)
+    for key in KEYS:
+        echo = terminal.echo(key)
+        if LAST.encode() in terminal.output:
+            return  # the answer ended before this echo
+        echoes.append(echo)
+        pause_end = time.monotonic() + _BETWEEN_KEYS
+        while time.monotonic() < pause_end:
+            terminal.pump(0.005)
+    if LAST.encode() not in terminal.output:
+        pressed = time.monotonic()
+        terminal.send("\x1b")
         terminal.until_quiet()
-        into.cost.append((processor_seconds(terminal.child.pid) - before) * 1000)
-        into.written.append((len(terminal.output) - begun) / 1000)
-
-
-def keys(text: str, pause: float, where: Place, into: Stream) -> None:
-    """Keys while the answer streams, then ESC in the middle of it."""
-    with repl(text, pause, where) as terminal:
-        terminal.send("go\r")
-        begun = len(terminal.output)
-        terminal.wait_for("Part 2:", begun)
-        for key in KEYS:
-            since, pressed = len(terminal.output), time.monotonic()
-            terminal.send(key)
-            if not terminal.wait_for(key, since, unless=LAST) or LAST.encode() in terminal.output:
-                break  # the answer ended before this echo
-            into.echoes.append((time.monotonic() - pressed) * 1000)
-            pause_end = time.monotonic() + _BETWEEN_KEYS
-            while time.monotonic() < pause_end:
-                terminal.pump(0.005)
-        if LAST.encode() not in terminal.output:
-            pressed = time.monotonic()
-            terminal.send("\x1b")
-            terminal.until_quiet()
-            into.quiet.append((terminal.last - pressed) * 1000)
+        quiet.append((terminal.last - pressed) * 1000)
 
 
 def main() -> int:
@@ -212,25 +216,11 @@ def main() -> int:
     parser.add_argument("--kilobytes", type=int, default=200)
     parser.add_argument("--pause", type=float, nargs="*", default=[0.0, 0.5], help="between two pieces, in ms")
     options = parser.parse_args()
-    text, rows = answer(options.kilobytes * 1000), list[Row]()
+    text = answer(options.kilobytes * 1000)
     with place() as where:
-        rows += starts(options.runs, where)
+        rows = starts(options.runs, where)
         for pause in options.pause:
-            found = Stream()
-            for _ in range(options.runs):
-                cost(text, pause / 1000, where, found)
-                keys(text, pause / 1000, where, found)
-            told = f"{PIECE} characters " + (f"every {pause:g} ms" if pause else "at once")
-            rows.append(
-                Row(f"processor time of {len(text):,} characters, {told}", "ms", found.cost, found.imports, 7.0)
-            )
-            rows.append(Row("  written to the terminal", "kB", found.written))
-            if found.echoes:
-                ninth = statistics.quantiles([*found.echoes, found.echoes[-1]], n=10)[-1]
-                rows.append(Row("  key to echo, median", "ms", found.echoes))
-                rows.append(Row("  key to echo, 90th percentile", "ms", [ninth], promise=30.0))
-            if found.quiet:
-                rows.append(Row("  ESC to quiet", "ms", found.quiet, promise=80.0))
+            rows += streams(options.runs, text, pause, where)
     return show(rows)
 
 

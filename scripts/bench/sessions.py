@@ -69,8 +69,13 @@ def opened(target: Path, workspace: Path, base: str) -> AbstractAsyncContextMana
     return open_session(model="openai/scripted", api_base=base, api_key="key", workspace=workspace, **saved)
 
 
-def kilobytes() -> int:
-    """The memory of this process, shared pages by their share."""
+async def memory_with(count: int, name: str, folder: Path, base: str, held: AsyncExitStack) -> int:
+    """The memory of this process in kB, shared pages by their share, with so many more idle sessions."""
+    for number in range(count):
+        session = await held.enter_async_context(opened(folder / f"{name}{number}.json", folder / "project", base))
+        await say(session, "word")
+    await asyncio.sleep(_SETTLED)
+    gc.collect()
     text = Path("/proc/self/smaps_rollup").read_text(encoding="ascii")
     return int(re.findall(r"^Pss:\s+(\d+) kB", text, flags=re.MULTILINE)[0])
 
@@ -85,19 +90,9 @@ async def measure(count: int, at_once: int, idle: int, base: str, folder: Path) 
         async with gate:
             return await one(number, folder, workspace, base)
 
-    async with AsyncExitStack() as all_open:
-        for number in range(_FIRST):
-            session = await all_open.enter_async_context(opened(folder / f"first{number}.json", workspace, base))
-            await say(session, "word")
-        await asyncio.sleep(_SETTLED)
-        gc.collect()
-        before = kilobytes()
-        for number in range(idle):
-            session = await all_open.enter_async_context(opened(folder / f"idle{number}.json", workspace, base))
-            await say(session, "word")
-        await asyncio.sleep(_SETTLED)
-        gc.collect()
-        each = (kilobytes() - before) / idle
+    async with AsyncExitStack() as held:
+        before = await memory_with(_FIRST, "first", folder, base, held)
+        each = (await memory_with(idle, "idle", folder, base, held) - before) / idle
     print(f"{idle} idle sessions: {each:.1f} kB each over the first")
     begun = time.monotonic()
     wrong = list(filter(None, await asyncio.gather(*map(gated, range(count)))))

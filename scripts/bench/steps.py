@@ -12,17 +12,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import statistics
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 import h11
 
-from scripts.bench.child import Place, Row, codelet_command, place, show, spawn, wait
+from scripts.bench.child import CODELET, Place, Row, place, show, spawn, wait
 from tests.support.program import processor_seconds
 from tests.support.script import Call, Reply, Tokens
 from tests.support.server import ModelServer, Recorded
@@ -30,44 +29,61 @@ from tests.support.server import ModelServer, Recorded
 EDGE = 20
 
 
-def answer(steps: int) -> Callable[[Recorded], Reply]:
-    """Steps that read one file, then the end."""
+class Turn(NamedTuple):
+    """One turn: medians of a step's own and processor time in ms, and the last steps' own time over the first ones'."""
 
-    def reply(request: Recorded) -> Reply:
+    own: float
+    processor: float
+    growth: float
+
+
+def run_turn(server: ModelServer, command: Sequence[str], where: Place) -> Turn:
+    """Run one program through a whole turn."""
+    clocks: list[float] = []
+    server.requests.clear()
+    child = spawn(command, where)
+    server.on_request = lambda request: clocks.append(processor_seconds(child.pid))
+    wait(child)
+    own = [(after.arrived - (before.sent or 0.0)) * 1000 for before, after in pairwise(server.requests)]
+    used = [(after - before) * 1000 for before, after in pairwise(clocks)]
+    return Turn(median(own), median(used), median(own[-EDGE:]) / median(own[:EDGE]))
+
+
+def measure(runs: int, steps: int, wire: str) -> list[Row]:
+    """The table's rows; the first turn of each program does not count."""
+
+    def answer(request: Recorded) -> Reply:
+        """Steps that read one file, then the end."""
         if request.number >= steps:
             return Reply("Done.")
         call = Call(f"call-{request.number}", "read", {"path": "notes.txt"}, (4, 9))
         usage = Tokens(1000 + 300 * request.number, cache_read=300 * request.number, output=30)
         return Reply(["Let me ", "read ", "it ", "again."], calls=[call], usage=usage)
 
-    return reply
+    turns, least = list[Turn](), list[Turn]()
+    with place() as where, ModelServer(answer) as server:
+        bases = {"openai": server.openai, "anthropic": server.anthropic}
+        flags = ["-p", "read it", "--max-turns", str(steps + 1)]
+        request = where.home / "request.json"
+        minimal = [sys.executable, "-m", "scripts.bench.steps", "--minimal", str(server.port), str(request)]
+        for _ in range(runs + 1):
+            for each in dict.fromkeys((wire, "openai")):  # the minimal loop begins with a request of the second
+                words = ["--model", f"{each}/scripted", "--api-base", bases[each], *flags]
+                turn = run_turn(server, [*CODELET, *words], where)
+                turns += [turn] if each == wire else []
+            request.write_bytes(server.requests[0].body)
+            least.append(run_turn(server, minimal, where))
+    own, processor, growth = zip(*turns[1:], strict=True)
+    least_own, least_processor, least_growth = zip(*least[1:], strict=True)
+    return [
+        Row("own time a step, against the minimal loop", "ms", own, least_own, 4.0),
+        Row("processor time a step, against the minimal loop", "ms", processor, least_processor),
+        Row(f"own time, last {EDGE} steps over first {EDGE}", "x", growth, promise=1.2),
+        Row(f"the minimal loop, last {EDGE} steps over first {EDGE}", "x", least_growth),
+    ]
 
 
-@dataclass
-class Turn:
-    """Runs one program through a whole turn; own and processor time of each step in ms."""
-
-    server: ModelServer
-    where: Place
-    pid: int = 0
-    clocks: list[float] = field(default_factory=list)
-
-    def look(self, request: Recorded) -> None:
-        """A request is there: read the clock of the process that sent it."""
-        self.clocks.append(processor_seconds(self.pid))
-
-    def run(self, command: list[str]) -> tuple[list[float], list[float]]:
-        """One turn; own and processor time of each step."""
-        self.server.requests.clear()
-        self.clocks.clear()
-        child = spawn(command, self.where)
-        self.pid = child.pid
-        wait(child)
-        own = [(after.arrived - (before.sent or 0.0)) * 1000 for before, after in pairwise(self.server.requests)]
-        return own, [(after - before) * 1000 for before, after in pairwise(self.clocks)]
-
-
-async def minimal(host: str, port: int, first: dict[str, Any]) -> None:
+async def minimal_loop(host: str, port: int, first: dict[str, Any]) -> None:
     """The least that can be called an agent loop."""
     reader, writer = await asyncio.open_connection(host, port)
     connection = h11.Connection(h11.CLIENT)
@@ -114,48 +130,6 @@ def _take(chunk: dict[str, Any], calls: list[dict[str, Any]]) -> str:
     return delta.get("content") or ""
 
 
-def measure(options: argparse.Namespace) -> list[Row]:
-    figures: dict[str, list[float]] = {
-        name: [] for name in ("own", "cpu", "least", "least cpu", "growth", "least growth")
-    }
-    with place() as where, ModelServer(answer(options.steps)) as server:
-        turn = Turn(server, where)
-        server.on_request = turn.look
-        base = {"openai": server.openai, "anthropic": server.anthropic}
-        for _ in range(options.runs + 1):
-            flags = ["-p", "read it", "--max-turns", str(options.steps + 1)]
-            model = ["--model", f"{options.wire}/scripted", "--api-base", base[options.wire]]
-            own, cpu = turn.run([*codelet_command(), *model, *flags])
-            if options.wire != "openai":
-                turn.run([*codelet_command(), "--model", "openai/scripted", "--api-base", base["openai"], *flags])
-            request = where.home / "request.json"
-            request.write_bytes(server.requests[0].body)
-            least, least_cpu = turn.run(
-                [sys.executable, "-m", "scripts.bench.steps", "--minimal", str(server.port), str(request)]
-            )
-            _note(figures, own, cpu, least, least_cpu)
-    counted = {name: values[1:] for name, values in figures.items()}
-    return [
-        Row("own time a step, against the minimal loop", "ms", counted["own"], counted["least"], 4.0),
-        Row("processor time a step, against the minimal loop", "ms", counted["cpu"], counted["least cpu"]),
-        Row(f"own time, last {EDGE} steps over first {EDGE}", "x", counted["growth"], promise=1.2),
-        Row(f"the minimal loop, last {EDGE} steps over first {EDGE}", "x", counted["least growth"]),
-    ]
-
-
-def _note(
-    figures: dict[str, list[float]],
-    own: Sequence[float],
-    cpu: Sequence[float],
-    least: Sequence[float],
-    least_cpu: Sequence[float],
-) -> None:
-    for name, values in (("own", own), ("cpu", cpu), ("least", least), ("least cpu", least_cpu)):
-        figures[name].append(statistics.median(values))
-    for name, values in (("growth", own), ("least growth", least)):
-        figures[name].append(statistics.median(values[-EDGE:]) / statistics.median(values[:EDGE]))
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3)
@@ -165,10 +139,10 @@ def main() -> int:
     options = parser.parse_args()
     if options.minimal:
         port, request = options.minimal
-        asyncio.run(minimal("127.0.0.1", int(port), json.loads(Path(request).read_bytes())))
+        asyncio.run(minimal_loop("127.0.0.1", int(port), json.loads(Path(request).read_bytes())))
         return 0
-    print(f"{' '.join(codelet_command())}, {options.runs} turns of {options.steps} steps, {options.wire}")
-    return show(measure(options))
+    print(f"{' '.join(CODELET)}, {options.runs} turns of {options.steps} steps, {options.wire}")
+    return show(measure(options.runs, options.steps, options.wire))
 
 
 if __name__ == "__main__":

@@ -15,15 +15,14 @@ It prints every difference and a line of figures, and exits with status 1 if the
 from __future__ import annotations
 
 import argparse
-import importlib
 import random
 import sys
 import time
 
-KINDS = ("scripts", "text", "git", "confined")
-"""Each is a module of this package with `run(count, seed)`, which prints and gives the number of differences."""
+from scripts.fuzz import git, shell, text
 
-
+KINDS = {"scripts": shell.run_scripts, "text": text.run, "git": git.run, "confined": shell.run_confined}
+"""Each prints what it finds, and gives the number of differences for a count and a seed."""
 _OF_A_ROUND = {"scripts": 300, "text": 12_000, "git": 300, "confined": 600}
 """The cases of each kind in one round, which take about as long for each."""
 
@@ -35,28 +34,18 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0, help="the duration of `all`")
     parser.add_argument("--seed", type=int, help="1, for `all` drawn")
     options = parser.parse_args()
-    if options.kind == "all":
-        drawn = random.randrange(1 << 32) if options.seed is None else options.seed
-        return min(_rounds(options.minutes * 60, drawn), 1)
-    return min(_run(options.kind, options.count, 1 if options.seed is None else options.seed), 1)
-
-
-def _run(kind: str, count: int, seed: int) -> int:
-    found: int = importlib.import_module(f"scripts.fuzz.{kind}").run(count, seed)
-    return found
-
-
-def _rounds(seconds: float, seed: int) -> int:
-    """Every kind in turn until the time is up; gives the number of differences."""
+    if options.kind != "all":
+        return min(KINDS[options.kind](options.count, 1 if options.seed is None else options.seed), 1)
+    seed = random.randrange(1 << 32) if options.seed is None else options.seed
     begun, found, rounds = time.monotonic(), 0, 0
     print(f"all: seed {seed}", flush=True)
-    while time.monotonic() - begun < seconds:
+    while time.monotonic() - begun < options.minutes * 60:
         for kind, count in _OF_A_ROUND.items():
-            found += _run(kind, count, seed + rounds)
+            found += KINDS[kind](count, seed + rounds)
         rounds += 1
     minutes = (time.monotonic() - begun) / 60
     print(f"all (seeds {seed} to {seed + rounds - 1}): {rounds} rounds in {minutes:.0f} minutes; {found} differences")
-    return found
+    return min(found, 1)
 
 
 if __name__ == "__main__":

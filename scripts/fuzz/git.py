@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
 from pathlib import Path
+from unittest.mock import patch
 
 from codelet.safety import Policy
 from codelet.safety.verdict import Touch
@@ -22,14 +22,12 @@ from scripts.fuzz.git_texts import Texts
 from tests.support.confined import run_confined
 
 _COMMANDS = 5
-_SECONDS = 10.0
-_SECONDS_OF_PLAIN_GIT = 1.0
+_SECONDS, _SECONDS_OF_PLAIN_GIT = 10.0, 1.0
 
 
 def run(count: int, seed: int) -> int:
     """Run about `count` commands, five in each repository; gives the number of those with an effect."""
-    figures = {"configurations": 0, "judged": 0, "allowed": 0, "plain": 0, "by plain git": 0}
-    harmful = 0
+    figures, harmful = Counter[str](), 0
     with tempfile.TemporaryDirectory(prefix="codelet-git-") as folder:
         places = Places(Path(os.path.realpath(folder)))
         texts = Texts(seed, places)
@@ -37,13 +35,12 @@ def run(count: int, seed: int) -> int:
             places.fresh(secrets=texts.random.random() < 0.35)
             what = texts.repository()
             figures["configurations"] += 1
-            with _variables({"HOME": str(places.home), "GIT_CONFIG_NOSYSTEM": "1"} | texts.variables()) as set_ones:
-                for _ in range(_COMMANDS):
-                    command = texts.command()
-                    effects = _try(places, command, figures)
-                    if effects:
+            variables = {"HOME": str(places.home), "GIT_CONFIG_NOSYSTEM": "1"} | texts.variables()
+            with patch.dict(os.environ, variables):
+                for command in [texts.command() for _ in range(_COMMANDS)]:
+                    if effects := _try(places, command, figures):
                         harmful += 1
-                        print(f"HARM {command!r}: {', '.join(effects)}; {what}; {set_ones}", flush=True)
+                        print(f"HARM {command!r}: {', '.join(effects)}; {what}; {variables}", flush=True)
     print(
         f"git (seed {seed}): {figures['configurations']} configurations, {figures['judged']} commands judged, "
         f"{figures['allowed']} allowed and run, {harmful} with an effect; of {figures['plain']} run by plain git "
@@ -52,62 +49,46 @@ def run(count: int, seed: int) -> int:
     return harmful
 
 
-def _try(places: Places, command: str, figures: dict[str, int]) -> list[str]:
+def _try(places: Places, command: str, figures: Counter[str]) -> list[str]:
     """Return the forbidden effects of a command, if allowed, and of its verdict."""
-    policy = Policy(places.workspace, "read-only")
     before = places.snapshot()
+    verdict = Policy(places.workspace, "read-only").judge("bash", [Touch("run", command)])
+    effects = [f"judging: {effect}" for effect in _effects(places, before, "")]
     figures["judged"] += 1
-    allowed = policy.judge("bash", [Touch("run", command)]).action == "allow"
-    effects = [f"judging: {effect}" for effect in _effects(places, before, b"")]
-    if allowed:
+    if verdict.action == "allow":
         figures["allowed"] += 1
-        effects += _effects(places, before, run_confined(places.workspace, command, _SECONDS).output.encode())
+        effects += _effects(places, before, run_confined(places.workspace, command, _SECONDS).output)
     if figures["judged"] % 4 == 0:
         figures["plain"] += 1
-        figures["by plain git"] += bool(
-            _effects(places, places.snapshot(), _run(places, command, _SECONDS_OF_PLAIN_GIT))
-        )
+        figures["by plain git"] += bool(_effects(places, before, _run_plainly(places.workspace, command)))
     return effects
 
 
-def _run(places: Places, command: str, seconds: float = _SECONDS) -> bytes:
+def _run_plainly(workspace: Path, command: str) -> str:
     try:
         done = subprocess.run(
             ["bash", "-c", command],
-            cwd=places.workspace,
+            cwd=workspace,
             env=hardened_environment(child_environment()),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=seconds,
+            timeout=_SECONDS_OF_PLAIN_GIT,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"{PLANTED}: it outlived its limit".encode()
-    return done.stdout
+        return f"{PLANTED}: it outlived its limit"
+    return done.stdout.decode(errors="replace")
 
 
-def _effects(places: Places, before: dict[str, tuple[int, ...]], output: bytes) -> list[str]:
+def _effects(places: Places, before: dict[str, tuple[int, ...]], output: str) -> list[str]:
+    """What must not be; `before` becomes what is there now."""
     effects = ["a planted program ran"] if places.ran() else []
     after = places.snapshot()
-    if after != before:
-        changed = sorted({path for path, _ in set(after.items()) ^ set(before.items())})
+    if changed := sorted({path for path, _ in set(after.items()) ^ set(before.items())}):
         effects.append(f"it changed {', '.join(changed[:3])}")
         before.clear()
         before.update(after)
-    if PLANTED.encode() in output:
-        at = output.index(PLANTED.encode())
+    if (at := output.find(PLANTED)) >= 0:
         effects.append(f"it printed {output[max(0, at - 60) : at + 30]!r}")
     return effects
-
-
-@contextmanager
-def _variables(changed: dict[str, str]) -> Iterator[dict[str, str]]:
-    """The process's environment with these variables, as the user would have set them."""
-    before = dict(os.environ)
-    os.environ.update(changed)
-    try:
-        yield changed
-    finally:
-        os.environ.clear()
-        os.environ.update(before)

@@ -15,50 +15,34 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SLOWEST = 0.25
 """Seconds of processor time for one text."""
 
-SIGNS = list("|&;<>()$`\\\"'*?[]#~=%!{}+-@^:,. \t\n\r\x1b\x07\x9b\x9d\u202e\u200d\ufe0f\U0001f469\0\ud800aé中0")
-PIECES = [
-    "\x1b[31m",
-    "\x1b]0;t\x07",
-    "::error::",
-    "##vso[x]",
-    "\r\n",
-    "$(",
-    "<<EOF\n",
-    "{a,b}",
-    "cat ",
-    "git log ",
-    "'",
-]
+SIGNS = [
+    *"|&;<>()$`\\\"'*?[]#~=%!{}+-@^:,. \t\n\r\x1b\x07\x9b\x9d\u202e\u200d\ufe0f\U0001f469\0\ud800aé中0",
+    "\x1b[31m", "\x1b]0;t\x07", "::error::", "##vso[x]", "\r\n", "$(", "<<EOF\n", "{a,b}", "cat ", "git log ", "'",
+]  # fmt: skip
 
 
-def random_text(source: random.Random, generator: Generator) -> str:
-    kind = source.random()
+def random_text(chance: random.Random, generator: Generator) -> str:
+    """Signs, or a command with signs put into it, at times many times over."""
+    kind = chance.random()
     if kind < 0.4:
-        return "".join(source.choice(SIGNS + PIECES) for _ in range(source.randint(0, 60)))
+        return "".join(chance.choices(SIGNS, k=chance.randint(0, 60)))
     text = generator.command()
-    for _ in range(source.randint(0, 4)):
-        at = source.randint(0, len(text))
-        text = text[:at] + source.choice(SIGNS + PIECES) + text[at + source.randint(0, 2) :]
-    return text if kind < 0.97 else text * source.randint(2, 200)
-
-
-def cut(source: random.Random, text: str) -> list[str]:
-    pieces = []
-    while text:
-        length = source.randint(1, 12)
-        pieces.append(text[:length])
-        text = text[length:]
-    return pieces
+    for _ in range(chance.randint(0, 4)):
+        at = chance.randint(0, len(text))
+        text = text[:at] + chance.choice(SIGNS) + text[at + chance.randint(0, 2) :]
+    return text if kind < 0.97 else text * chance.randint(2, 200)
 
 
 def run(count: int, seed: int) -> int:
     """Feed `count` random texts; gives the number of failures."""
-    source, generator = random.Random(seed), Generator(seed)
+    chance, generator = random.Random(seed), Generator(seed)
     policy = Policy(ROOT, "read-only")
     failures = 0
     for _ in range(count):
-        text = random_text(source, generator)
-        pieces = cut(source, text)
+        text, pieces, end = random_text(chance, generator), [], 0
+        while end < len(text):
+            start, end = end, end + chance.randint(1, 12)
+            pieces.append(text[start:end])
         try:
             # A busy machine is at times half as fast: only a text that is slow each time counts.
             is_slow = all(_seconds(policy, text, pieces) > SLOWEST for _ in range(3))

@@ -1,4 +1,4 @@
-"""Draw mutants, try each, and print which survived.
+"""Mutation testing: put small bugs into a copy of the product, one at a time, and print those that no test notices.
 
 Use: python -m scripts.mutants [--count N] [--seed S] FOLDER-OR-FILE…    (as codelet/loop)
 
@@ -29,7 +29,6 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--at", nargs="+", default=[], metavar="FILE:LINE", help="of those drawn, only the ones there")
-    parser.add_argument("--list", action="store_true", help="only print what would be tried")
     parser.add_argument("--budget", type=float, default=15.0, help="time of the tests of one mutant, in s")
     parser.add_argument("--workers", type=int, default=2, help="how many are tried at a time")
     options = parser.parse_args()
@@ -38,9 +37,6 @@ def main() -> int:
     every = [mutant for path in files for mutant in mutants(path.resolve())]
     chosen = chance.sample(every, min(options.count, len(every)))
     chosen = [mutant for mutant in chosen if not options.at or _place(mutant) in options.at]
-    if options.list:
-        print("\n".join(f"{_place(mutant)}: {mutant.what}" for mutant in chosen))
-        return 0
     print(f"{len(chosen)} mutants of {len(every)}, seed {options.seed}", flush=True)
     tried: Counter[str] = Counter()
     killed: Counter[str] = Counter()

@@ -6,6 +6,7 @@ import ast
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 _SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -21,10 +22,15 @@ _EXCHANGED = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 @dataclass(frozen=True)
 class Mutant:
-    """One mutant: the text of a file from `start` to `end` (characters) becomes `after`."""
+    """One mutant: the text of a file from `start` to `end` (characters) becomes `after`.
+
+    `about` are the lines that a test runs with it: those of its statement, or of the function whose head it is in. It
+    is None outside functions.
+    """
 
     path: Path
     line: int
+    about: range | None
     what: str
     start: int
     end: int
@@ -38,31 +44,29 @@ class Mutant:
 def mutants(path: Path) -> list[Mutant]:
     """All mutants of a file, in the order of its lines."""
     text = path.read_text(encoding="utf-8")
-    starts = [0]
-    for line in text.split("\n"):
-        starts.append(starts[-1] + len(line) + 1)
     lines = text.split("\n")
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
 
     def place(line: int, column: int) -> int:
         """The character of a position whose column counts bytes."""
         return starts[line - 1] + len(lines[line - 1].encode()[:column].decode(errors="ignore"))
 
     found = []
-    for node, what, after in _visit(ast.parse(text)):
+    for about, (node, what, after) in _visit(ast.parse(text), None):
         start, end = place(node.lineno, node.col_offset), place(node.end_lineno or 0, node.end_col_offset or 0)
         new = after if isinstance(after, str) else ast.unparse(ast.fix_missing_locations(after))
         if isinstance(node, ast.expr) and not isinstance(after, str | ast.Name | ast.Call | ast.Attribute):
             new = f"({new})"
         if new != text[start:end]:
-            found.append(Mutant(path, node.lineno, what, start, end, new))
+            found.append(Mutant(path, node.lineno, about, what, start, end, new))
     return sorted(found, key=lambda mutant: (mutant.start, mutant.end, mutant.what))
 
 
 _Change = tuple[ast.expr | ast.stmt, str, ast.AST | str]
 
 
-def _visit(node: ast.AST) -> Iterator[_Change]:
-    """The changes of a node and of what is in it; text, annotations and decorators are left alone.
+def _visit(node: ast.AST, about: range | None) -> Iterator[tuple[range | None, _Change]]:
+    """The changes of a node and of what is in it, each with its lines; text, annotations and decorators are left alone.
 
     So is `strict=` of a zip: it says that both are of one length, and only a list that is not would show the change.
     """
@@ -71,9 +75,14 @@ def _visit(node: ast.AST) -> Iterator[_Change]:
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
         return
     if isinstance(node, ast.expr):
-        yield from _of_expression(node)
+        yield from ((about, change) for change in _of_expression(node))
     elif isinstance(node, ast.stmt):
-        yield from _of_statement(node)
+        body, end = getattr(node, "body", None), (node.end_lineno or 0) + 1
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            about = range(node.body[0].lineno, end)
+        elif about is not None:
+            about = range(node.lineno, body[0].lineno if body else end)
+        yield from ((about, change) for change in _of_statement(node))
     skipped = {"annotation", "returns", "decorator_list", "bases"}
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "zip":
         skipped.add("keywords")
@@ -81,7 +90,7 @@ def _visit(node: ast.AST) -> Iterator[_Change]:
         if name not in skipped:
             for inner in value if isinstance(value, list) else [value]:
                 if isinstance(inner, ast.AST):
-                    yield from _visit(inner)
+                    yield from _visit(inner, about)
 
 
 def _of_expression(node: ast.expr) -> Iterator[_Change]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.bench.prompt_size import tokens
 from tests.e2e.conftest import KEYS, Codelet
 from tests.support.program import ROOT, Finished, run
 from tests.support.script import Call, Reply
@@ -161,15 +162,13 @@ def test_peak_memory_of_a_one_shot_run_is_under_50_mb(codelet_on_each_wire: Code
     assert 5_000 < done.peak_kib < 50_000
 
 
-def test_system_prompt_and_tools_have_at_most_2200_tokens(codelet: Codelet, tmp_path: Path):
+def test_system_prompt_and_tools_have_at_most_2200_tokens(codelet: Codelet):
     """Counted with o200k_base, from the file that litellm brings along: nothing is downloaded."""
     codelet.server.script = [Reply("ok")]
     assert codelet("-p", "go").exit == 0
     request = codelet.server.requests[0].json
     text = request["messages"][0]["content"] + json.dumps(request["tools"])
-    counter = ROOT / "scripts" / "bench" / "count_tokens.py"
-    counted = run(str(counter), cwd=tmp_path, home=tmp_path, command=(sys.executable,), stdin=text.encode())
-    assert 300 < int(counted.out) <= 2200
+    assert 300 < tokens(text) <= 2200
 
 
 def test_the_answer_is_followed_by_the_exit_at_once(codelet: Codelet):

@@ -15,7 +15,7 @@ from codelet import prompt
 from codelet.extensions.services import asking
 from codelet.loop.session import Session
 from codelet.tools.tool import Tool
-from scripts.bench.count_tokens import tokens
+from scripts.bench.prompt_size import tokens
 from tests.context.scripted import ScriptedProvider
 
 APPROVED = Path(__file__).with_name("first_request.txt")
