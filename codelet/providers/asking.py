@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -41,42 +42,37 @@ async def ask(base: str, headers: Mapping[str, str], name: str, *, local: bool) 
     found: list[ServerFacts] = []
     with suppress(TimeoutError):  # earlier answers count
         async with asyncio.timeout(TIMEOUT):
-            listed = await _answer(base, "/models", headers)
-            entries = [entry for entry in _list(_object(listed).get("data")) if isinstance(entry, dict)]
+            listed = _at(await _answer(base, "/models", headers), "data")
+            entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
             named = [entry for entry in entries if entry.get("id") == name]
             found += map(_of_entry, named or (entries if len(entries) == 1 else ()))  # one alone has any name
             if local:
                 root = base.rstrip("/").removesuffix("/v1")
-                found.append(_of_props(_object(await _answer(root, "/props", headers))))
+                found.append(_of_props(await _answer(root, "/props", headers)))
                 if all(facts.window is None for facts in found):
                     found.append(await _ask_ollama(root, headers, name))
-
-    def least(field: str) -> int | None:
-        return min((size for facts in found if (size := getattr(facts, field)) is not None), default=None)
 
     def first(field: str) -> bool | None:
         return next((value for facts in found if (value := getattr(facts, field)) is not None), None)
 
-    return ServerFacts(least("window"), least("max_output"), first("tools"), first("images"))
+    windows, outputs = (each.window for each in found), (each.max_output for each in found)
+    return ServerFacts(_least(windows), _least(outputs), first("tools"), first("images"))
 
 
 def _of_entry(entry: dict[str, Any]) -> ServerFacts:
-    places = [entry, _object(entry.get("meta")), _object(entry.get("top_provider"))]
-    takes = _list(_object(entry.get("architecture")).get("input_modalities"))
-    options = _list(entry.get("supported_parameters"))
+    places = [entry, _at(entry, "meta"), _at(entry, "top_provider")]
     return ServerFacts(
-        window=min(_sizes(places, _WINDOWS), default=None),
-        max_output=min(_sizes(places, _OUTPUTS), default=None),
-        tools="tools" in options if options else None,
-        images="image" in takes if takes else None,
+        window=_least(_at(place, name) for place in places for name in _WINDOWS),
+        max_output=_least(_at(place, name) for place in places for name in _OUTPUTS),
+        tools=_lists(_at(entry, "supported_parameters"), "tools"),
+        images=_lists(_at(entry, "architecture", "input_modalities"), "image"),
     )
 
 
-def _of_props(props: dict[str, Any]) -> ServerFacts:
-    tools = _object(props.get("chat_template_caps")).get("supports_tools")
-    sees = _object(props.get("modalities")).get("vision")
+def _of_props(props: object) -> ServerFacts:
+    tools, sees = _at(props, "chat_template_caps", "supports_tools"), _at(props, "modalities", "vision")
     return ServerFacts(
-        window=min(_sizes([props, _object(props.get("default_generation_settings"))], _WINDOWS[:1]), default=None),
+        window=_least([_at(props, "n_ctx"), _at(props, "default_generation_settings", "n_ctx")]),
         tools=tools if isinstance(tools, bool) else None,
         images=sees if isinstance(sees, bool) else None,
     )
@@ -87,23 +83,20 @@ async def _ask_ollama(root: str, headers: Mapping[str, str], name: str) -> Serve
 
     The trained length alone says nothing: Ollama gives a model less, and silently cuts the rest.
     """
-    listed = _object(await _answer(root, "/api/ps", headers))
-    if "models" not in listed:
+    running, names = _at(await _answer(root, "/api/ps", headers), "models"), (name, f"{name}:latest")
+    if not isinstance(running, list):
         return ServerFacts()  # another server
-    names = (name, f"{name}:latest")
-    running = [_object(entry) for entry in _list(listed["models"])]
-    matching = [entry for entry in running if entry.get("name") in names or entry.get("model") in names]
-    details = _object(await _answer(root, "/api/show", headers, {"model": name}))
-    lines = [line.split() for line in str(details.get("parameters") or "").splitlines()]
-    in_file = {words[0]: int(words[1][:12]) for words in lines if len(words) == 2 and words[1].isdecimal()}
-    window = min([*_sizes(matching, ["context_length"])] or _sizes([in_file], ["num_ctx"]), default=None)
-    about = _object(details.get("model_info"))
-    trained = _sizes([about], [key for key in about if key.endswith(".context_length")])
-    able = _list(details.get("capabilities"))
+    details = await _answer(root, "/api/show", headers, {"model": name})
+    matching = (each for each in running if _at(each, "name") in names or _at(each, "model") in names)
+    window = _least(_at(each, "context_length") for each in matching)
+    in_file = re.search(r"^num_ctx\s+(\d{1,12})$", str(_at(details, "parameters")), re.MULTILINE)
+    if window is None and in_file is not None:
+        window = _least([int(in_file[1])])
+    about = _at(details, "model_info")
+    trained = [about[key] for key in about if key.endswith(".context_length")] if isinstance(about, dict) else []
+    able = _at(details, "capabilities")
     return ServerFacts(
-        window=min([window, *trained]) if window else None,
-        tools="tools" in able if able else None,
-        images="vision" in able if able else None,
+        _least([window, *trained]) if window else None, None, _lists(able, "tools"), _lists(able, "vision")
     )
 
 
@@ -145,18 +138,19 @@ async def exchange(
     return None
 
 
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _at(value: object, *names: str) -> Any:
+    """The value at these names in nested objects; None if there is none."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _lists(values: object, word: str) -> bool | None:
+    """Return whether a list has the word; None without a list."""
+    return word in values if isinstance(values, list) and values else None
 
 
-def _sizes(places: list[dict[str, Any]], names: Iterator[str] | list[str] | tuple[str, ...]) -> Iterator[int]:
-    """The usable sizes of those names in these places."""
-    for place in places:
-        for name in names:
-            size = place.get(name)
-            if isinstance(size, int) and not isinstance(size, bool) and 0 < size <= _LARGEST_SIZE:
-                yield size
+def _least(sizes: Iterable[object]) -> int | None:
+    """The smallest usable size; None if there is none."""
+    numbers = (size for size in sizes if isinstance(size, int) and not isinstance(size, bool))
+    return min((size for size in numbers if 0 < size <= _LARGEST_SIZE), default=None)
