@@ -12,6 +12,7 @@ import re
 import ssl
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -27,9 +28,8 @@ _SMALL_READ = 16_384
 _QUICK_SECONDS = 0.005
 _GATHER_SECONDS = 0.03
 """After `_MANY_READS`, most of them smaller than `_SMALL_READ` bytes and within `_QUICK_SECONDS`, a stream is fast:
-then the socket is read once in `_GATHER_SECONDS`. The screen's frames are further apart.
+then it is read once in `_GATHER_SECONDS`. The screen's frames are further apart.
 """
-
 
 PROXY_LOGIN = "give its user and password in the proxy variable: http://USER:PASSWORD@HOST:PORT"
 
@@ -59,19 +59,13 @@ class Connection:
     async def read(self) -> bytes:
         """The received bytes, b"" at the end.
 
-        An answer in thousands of small pieces costs by their number, so a fast stream is read less often: in between
-        the socket is paused.
+        An answer in thousands of small pieces costs by their number, so a fast stream is read less often.
         """
-        loop, transport = asyncio.get_running_loop(), self.writer.transport
-        if self._quick_reads >= _MANY_READS and isinstance(transport, asyncio.Transport):
-            transport.pause_reading()
-            try:
-                await asyncio.sleep(_GATHER_SECONDS)
-            finally:
-                transport.resume_reading()
-        begun = loop.time()
+        if self._quick_reads >= _MANY_READS:
+            await asyncio.sleep(_GATHER_SECONDS)
+        begun = time.monotonic()
         data = await self.reader.read(_SMALL_READ)
-        quick = len(data) < _SMALL_READ and loop.time() - begun < _QUICK_SECONDS
+        quick = len(data) < _SMALL_READ and time.monotonic() - begun < _QUICK_SECONDS
         self._quick_reads = min(self._quick_reads + 1, 2 * _MANY_READS) if quick else self._quick_reads // 2
         return data
 
@@ -93,13 +87,12 @@ def request_head(method: str, target: str, headers: Mapping[str, str]) -> bytes:
 
 
 def checked_url(base: str) -> SplitResult:
-    """A base address, parsed; raises UsageError if it is not an http or https address."""
+    """A base address, parsed; raises UsageError if it is not an http or https address in ASCII."""
     url = http_address(base)
-    if url is None:
-        raise UsageError(f"--api-base must be an http or https address, not {without_login(base)!r}")
-    if not base.isascii() or not base.isprintable() or " " in base:
+    if url is None or not base.isascii() or not base.isprintable() or " " in base:
         raise UsageError(
-            f"--api-base must be in ASCII without spaces (percent-encoded, xn--…), not {without_login(base)!r}"
+            "--api-base must be an http or https address, in ASCII and without spaces (percent-encoded, xn--…), "
+            f"not {without_login(base)!r}"
         )
     return url
 
@@ -127,10 +120,8 @@ def port_of(url: SplitResult) -> int:
 async def open_direct(url: SplitResult) -> Connection:
     """A connection to the address itself."""
     if url.scheme == "https" and (quick := context_of_folder()) is not None:
-        try:
+        with suppress(ssl.SSLCertVerificationError):  # the whole store has the last word
             return Connection(*await asyncio.open_connection(url.hostname, port_of(url), ssl=quick))
-        except ssl.SSLCertVerificationError:  # the whole store has the last word
-            pass
     context = tls_context() if url.scheme == "https" else None
     return Connection(*await asyncio.open_connection(url.hostname, port_of(url), ssl=context))
 
@@ -138,17 +129,14 @@ async def open_direct(url: SplitResult) -> Connection:
 def proxy_for(url: SplitResult) -> SplitResult | None:
     """The environment's proxy for this address, or None."""
     names = (f"{url.scheme}_proxy", f"{url.scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
-    if not any(os.environ.get(name) for name in names):
+    address = next(filter(None, map(os.environ.get, names)), None)
+    if address is None:
         return None
     if exceptions := os.environ.get("no_proxy") or os.environ.get("NO_PROXY"):
         from codelet.system.no_proxy import goes_direct
 
         if goes_direct(url.hostname or "", port_of(url), exceptions):
             return None
-    from urllib.request import getproxies  # slow to import
-
-    proxies = getproxies()
-    address = proxies.get(url.scheme) or proxies.get("all", "")
     proxy = http_address(address if "//" in address else f"http://{address}")
     if proxy is None or "@" in proxy.path:  # a password with a `/` that is not written %2F
         raise UsageError(
@@ -221,8 +209,7 @@ def tls_context() -> ssl.SSLContext:
 
     Raises UsageError if the user's file cannot be read or holds no certificates.
     """
-    name = next((name for name in _NAMED if os.environ.get(name)), None)
-    if name is not None:
+    for name in filter(os.environ.get, _NAMED):
         place = Path(os.environ[name])
         try:
             folder = place.is_dir()

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 _FRESH = 2.0
 
-_JOINED = 65_536
-"""Bytes of a body that is written in one piece with its head."""
-
 
 class HttpClient:
     """Posts to one base address and keeps its connection open between requests.
@@ -65,22 +62,18 @@ class HttpClient:
         self._url = checked_url(base)
         self._local = on_this_machine(base)
         self._deadlines = deadlines
-        self._idle: Connection | None = None
-        self._opening: asyncio.Task[Connection] | None = None
+        self._kept: asyncio.Future[Connection] | None = None  # the next request's connection, perhaps being opened
         self._requests = 0  # how many are under way
-
-    @property
-    def place(self) -> str:
-        return f"{self._url.hostname}:{port_of(self._url)}"
+        self.place = f"{self._url.hostname}:{port_of(self._url)}"
 
     def warm(self) -> None:
         """Open the connection ahead of a request, which reports a failure.
 
         During a request nothing is opened: the next one uses its connection.
         """
-        if self._idle is None and self._opening is None and not self._requests:
-            self._opening = asyncio.create_task(self._connect())
-            self._opening.add_done_callback(lambda task: task.cancelled() or task.exception())
+        if self._kept is None and not self._requests:
+            self._kept = asyncio.create_task(self._connect())
+            self._kept.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     @asynccontextmanager
     async def post(self, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[Response]:
@@ -94,37 +87,38 @@ class HttpClient:
             can_be_kept = False
             try:
                 yield response
-                can_be_kept = await response.finish()
+                can_be_kept = await response.finish() and self._kept is None  # one is enough
             finally:
                 if can_be_kept:
-                    self._keep(response.connection)
+                    self._kept = asyncio.get_running_loop().create_future()
+                    self._kept.set_result(response.connection)
                 else:
                     response.connection.close()
         finally:
             self._requests -= 1
 
     async def close(self) -> None:
-        """Close the kept connection, and the one being opened even if this is cancelled."""
-        if self._idle is not None:
-            self._idle.close()
-            self._idle = None
-        if self._opening is not None:
-            opening, self._opening = self._opening, None
-            opening.add_done_callback(_close_opened)
-            opening.cancel()
-            await asyncio.wait([opening])
+        """Close the kept connection, and one being opened even if this is cancelled."""
+        if (kept := self._kept) is not None:
+            self._kept = None
+            kept.add_done_callback(_close_opened)
+            kept.cancel()
+            await asyncio.wait([kept])
+
+    async def _connection(self) -> Connection:
+        """The kept connection, or a new one."""
+        if (kept := self._kept) is not None:
+            await asyncio.wait([kept])
+            if self._kept is kept:  # else another request has it
+                self._kept = None
+                if not kept.cancelled() and kept.exception() is None:
+                    return kept.result()
+        return await self._connect()
 
     async def _exchange(self, path: str, headers: dict[str, str], body: bytes) -> Response:
         """The response to a request; another connection is opened if the server has closed the kept one."""
         while True:
-            if (opening := self._opening) is not None:
-                await asyncio.wait([opening])
-                if self._opening is opening:  # else another waiting request has the connection from `warm`
-                    self._opening = None
-                    if not opening.cancelled() and opening.exception() is None:
-                        self._keep(opening.result())
-            idle, self._idle = self._idle, None
-            connection = idle or await self._connect()
+            connection = await self._connection()
             stale = connection.used or time.monotonic() - connection.opened > _FRESH
             try:
                 await self._send(connection, path, headers, body)
@@ -146,12 +140,6 @@ class HttpClient:
                 connection.close()
                 raise
 
-    def _keep(self, connection: Connection) -> None:
-        """Keep a connection for the next request; one is enough."""
-        if self._idle is not None:
-            self._idle.close()
-        self._idle = connection
-
     async def _send(self, connection: Connection, path: str, headers: dict[str, str], body: bytes) -> None:
         every = {
             "host": self._url.netloc.rpartition("@")[2],
@@ -170,8 +158,7 @@ class HttpClient:
             show_request(f"{self._method} {target} to {self.place}", every, body)
         try:
             connection.begin()
-            for part in [head + body] if len(body) <= _JOINED else [head, body]:  # a long list is not copied again
-                connection.writer.write(part)
+            connection.writer.write(head + body)
             async with asyncio.timeout(self._deadlines.between_chunks):
                 await connection.writer.drain()
         except TimeoutError:
@@ -192,9 +179,9 @@ class HttpClient:
     def _unconnected(self, error: OSError, proxy: SplitResult | None) -> ProviderError:
         from codelet.providers.failure import unreachable
 
+        way = f"the proxy {proxy.hostname}:{port_of(proxy)} on the way to {self.place}" if proxy else self.place
         if isinstance(error, TimeoutError):
-            late = f"{self._way(proxy)} did not accept a connection in time"
-            return unreachable(late, local=self._local)
+            return unreachable(f"{way} did not accept a connection in time", local=self._local)
         if isinstance(error, ssl.SSLCertVerificationError):
             check = _CERTIFICATE_CHECKS.get(error.verify_code, "is SSL_CERT_FILE needed?").format(option=self._option)
             return ProviderError(f"TLS with {self.place} failed: {error.verify_message}; {check}")
@@ -205,11 +192,8 @@ class HttpClient:
         known = error.errno is not None and error.errno > 0
         reason = os.strerror(error.errno or 0) if known else error.strerror or str(error) or type(error).__name__
         check = "the network and the proxy variables" if proxy else self._check
-        message = f"cannot reach {self._way(proxy)}: {reason}; check {check}"
-        return unreachable(message, local=self._local, refused=isinstance(error, ConnectionRefusedError))
-
-    def _way(self, proxy: SplitResult | None) -> str:
-        return f"the proxy {proxy.hostname}:{port_of(proxy)} on the way to {self.place}" if proxy else self.place
+        refused = isinstance(error, ConnectionRefusedError)
+        return unreachable(f"cannot reach {way}: {reason}; check {check}", local=self._local, refused=refused)
 
 
 _CERTIFICATE_CHECKS = {
@@ -220,7 +204,6 @@ _CERTIFICATE_CHECKS = {
 }
 """Advice about a certificate, by OpenSSL's error number; else a missing authority."""
 
-
 _SILENT = {
     "http": "; if it speaks https, begin {option} with https://",
     "https": "; a server that wants a client certificate does so, and codelet has none",
@@ -228,9 +211,9 @@ _SILENT = {
 """Expectations of a server that closes a new connection, by the scheme of the request."""
 
 
-def _close_opened(opening: asyncio.Task[Connection]) -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()
+def _close_opened(opened: asyncio.Future[Connection]) -> None:
+    if not opened.cancelled() and opened.exception() is None:
+        opened.result().close()
 
 
 _KEYS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "proxy-authorization", "cookie"})

@@ -24,11 +24,12 @@ from codelet.providers.catalog import Wire
 from codelet.providers.endpoint import Endpoint, quirks_of
 from codelet.providers.http import HttpClient
 from codelet.providers.protocol import as_count, as_counts
-from codelet.providers.quirks import SEPARATOR, EffortField, Quirks, joint_of, prompt_last, stand_in
+from codelet.providers.quirks import EffortField, Quirks
 from codelet.system.text import valid_unicode
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
+    from codelet.providers.content.turns import Turns
     from codelet.providers.effort import AskedEffort, Form
     from codelet.providers.protocol import ServerFacts
 
@@ -371,23 +372,18 @@ def usage_of(reported: object, prompt: str = "prompt", answer: str = "completion
     return usage.consistent
 
 
-_OPEN, _CLOSING = ("user", "tool"), b'"}'
-_TEXT_END, _EMPTY_END = b'"}]}', b'"text":""}]}'
+_EMPTY_END = b'"text":""}]}'
 _MOST_MARKS = 4
-_IN_PARTS = "+"
-"""After a role: the message's content is a list whose last part is its text."""
 
 
 class OpenAIWire(NativeProvider):
     """The common part of OpenAI's two wires: quirks, cache marks, and alternating roles.
 
-    A wire defines `_items` too. With alternating roles, a user's or tool's message stays open, its text last, so that
-    text can be appended. `_lead` precedes the first message; `_effort_field` is where an effort goes, unless the vendor
-    decides.
+    A wire defines `_items` too. `_lead` precedes the first message; `_effort_field` is where an effort goes, unless the
+    vendor decides.
     """
 
     _lead: ClassVar[bytes] = b""
-    _text_type: ClassVar[str] = "text"
     _cache_mark: ClassVar[dict[str, Any]]
     _effort_field: ClassVar[EffortField | None] = None
 
@@ -395,8 +391,8 @@ class OpenAIWire(NativeProvider):
         super().__init__(model, endpoint, options, origin=origin)
         if self.quirks.structured == "always" and not self._at_home:
             self.quirks = self.quirks.replace(structured="alone")
-        self._parts = False
         self._last_mark = -1
+        self._turns: Turns | None = None
         if endpoint.base.count("/") == 2:  # most servers have a path, /v1, which is easily forgotten
             self._other_base = f"{endpoint.base}/v1"
         if options.effort is not None:
@@ -406,45 +402,28 @@ class OpenAIWire(NativeProvider):
     def _items(self, message: Message) -> list[dict[str, Any]]:
         """A message in the wire's form; empty if the server takes none for it."""
 
-    @abstractmethod
-    def _pictures(self, message: Message) -> list[dict[str, Any]]:
-        """The images of a message in the wire's form."""
-
-    def _in_parts(self, message: Message) -> bool:
-        """Return whether the content is a list: images need one, and so does text that they may follow."""
-        return "images" in message or (self._parts and message["role"] == "user")
-
-    def _look(self, messages: Sequence[Message]) -> None:
-        """With alternating roles, make all user messages lists from the first image on: one may be appended to any."""
-        if not self._parts and self.quirks.alternating and has_pictures(messages):
-            self._parts = True
-            self._encode_anew()
-
     def _encode(self, message: Message, before: str) -> tuple[bytes, str]:
-        """A message's bytes after a role; with alternating roles, including the end of the message before."""
-        message = self._without_refused(message)
-        joint = joint_of(message, before.removesuffix(_IN_PARTS)) if self.quirks.alternating else "apart"
-        if joint == "joined":
-            return self._joined(message), before
-        missing = stand_in(joint)
-        items = [*(self._items(missing) if missing else ()), *self._items(message)]
+        items = self._items(self._without_refused(message))
         if not items:
             return b"", before
-        start = self._closing(before) + (b"," if before else self._lead)
-        role: str = message["role"] + (_IN_PARTS if self._in_parts(message) else "")
-        fragment = start + b",".join(map(compact_json, items))
-        return fragment.removesuffix(self._closing(role)), role
-
-    def _joined(self, message: Message) -> bytes:
-        """The bytes that continue the open text of the message before, or follow it with images."""
-        text = compact_json(f"{SEPARATOR}{message['content']}")[1:-1]
-        if "images" not in message:
-            return text
-        parts = b",".join(map(compact_json, [*self._pictures(message), {"type": self._text_type, "text": ""}]))
-        return _CLOSING + b"," + parts.removesuffix(_CLOSING) + text
+        return (b"," if before else self._lead) + b",".join(map(compact_json, items)), "more"
 
     def _ordered(self, request: protocol.Request) -> Sequence[Message]:
-        return prompt_last(request.messages, request.tail) if self.local else request.messages
+        if not self.local or not request.tail:
+            return request.messages
+        from codelet.providers.content.turns import prompt_last
+
+        return prompt_last(request.messages, request.tail)
+
+    def _in_turn(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The messages, joined if user and assistant have to take turns."""
+        if not self.quirks.alternating:
+            return messages
+        if self._turns is None:
+            from codelet.providers.content.turns import Turns
+
+            self._turns = Turns()
+        return self._turns.of(messages)
 
     def _mark(self, fragments: list[bytes], stable: Sequence[Message], *, has_opening: bool) -> None:
         """Set the cache marks in this request's copy of the fragments; empty text cannot carry one.
@@ -463,12 +442,6 @@ class OpenAIWire(NativeProvider):
         mark = b"," + compact_json(self._cache_mark)[1:] + b"]}"
         for place in places:
             fragment = fragments[place]
-            if fragment.endswith(_TEXT_END) and not fragment.endswith(_EMPTY_END):
+            if fragment.endswith(b'"}]}') and not fragment.endswith(_EMPTY_END):
                 fragments[place] = fragment.removesuffix(b"}]}") + mark
         self._last_mark = max(places, default=-1)
-
-    def _closing(self, role: str) -> bytes:
-        """The bytes that close the last message so far, of that role."""
-        if not self.quirks.alternating or role.removesuffix(_IN_PARTS) not in _OPEN:
-            return b""
-        return _CLOSING + b"]}" if role.endswith(_IN_PARTS) else _CLOSING

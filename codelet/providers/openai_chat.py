@@ -59,12 +59,11 @@ class OpenAIChatProvider(OpenAIWire):
             options["extra_body"] = SUMMARIES
         options |= self._answer_fields(request)
         listed = request.messages if self.quirks.cache_marks else self._ordered(request)
-        messages = self._with_pictures(listed)  # which may begin another cache
+        messages = self._in_turn(self._with_pictures(listed))
         fragments = self._cache.fragments(messages, head + system)
         if self.quirks.cache_marks:
             self._mark(fragments, messages[: len(messages) - request.tail], has_opening=marks)
-        closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
-        return b"".join([head, b',"messages":[', system, *fragments, closing])
+        return b"".join([head, b',"messages":[', system, *fragments, b"],", compact_json(options)[1:]])
 
     def _with_pictures(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The messages; images of results follow them in user messages."""
@@ -74,24 +73,16 @@ class OpenAIChatProvider(OpenAIWire):
             from codelet.providers.content.picture_forms import ResultPictures
 
             self._spread = ResultPictures(self.refused_images)
-        self._look(messages)
-        return self._spread.spread(messages, alternating=self.quirks.alternating)
-
-    def _pictures(self, message: Message) -> list[dict[str, Any]]:
-        return [{"type": "image_url", "image_url": {"url": address_of(each)}} for each in images_of(message)]
-
-    def _in_parts(self, message: Message) -> bool:
-        if self.quirks.cache_marks and message["role"] in ("user", "tool"):
-            return True
-        return message["role"] == "user" and super()._in_parts(message)
+        return self._spread.spread(messages)
 
     def _items(self, message: Message) -> list[dict[str, Any]]:
-        wire = self._wire(message)
-        if self._in_parts(message):
-            pictures = self._pictures(message) if "images" in message and message["role"] == "user" else []
+        wire, marks, asks = self._wire(message), self.quirks.cache_marks, message["role"] != "assistant"
+        shown = images_of(message) if message["role"] == "user" else ()
+        pictures = [{"type": "image_url", "image_url": {"url": address_of(each)}} for each in shown]
+        if pictures or (marks and asks):
             wire["content"] = [*pictures, {"type": "text", "text": wire["content"] or ""}]
-        if self._closing(message["role"]) or self.quirks.cache_marks:
-            wire["content"] = wire.pop("content") or ""  # it comes last, so that more can be joined to it, or marked
+        if marks or (asks and self.quirks.alternating):
+            wire["content"] = wire.pop("content") or ""  # it comes last, where it can be marked or go on
         return [wire]
 
     def _wire(self, message: Message) -> dict[str, Any]:

@@ -32,7 +32,6 @@ class OpenAIResponsesProvider(OpenAIWire):
     api = "responses"
     checks_prefix = False
     _effort_field = "reasoning"
-    _text_type = "input_text"
     _cache_mark = _MARK
 
     def __init__(self, model: str, endpoint: Endpoint, options: protocol.ProviderOptions) -> None:
@@ -71,14 +70,12 @@ class OpenAIResponsesProvider(OpenAIWire):
         options |= self._answer_fields(request)
         if request.max_output is not None:
             options["max_output_tokens"] = max(_LEAST_OUTPUT, request.max_output)
-        if self.quirks.images:
-            self._look(request.messages)
-        fragments = self._cache.fragments(request.messages if self.quirks.cache_marks else self._ordered(request))
+        messages = self._in_turn(request.messages if self.quirks.cache_marks else self._ordered(request))
+        fragments = self._cache.fragments(messages)
         if self.quirks.cache_marks:
             options["prompt_cache_options"] = {"mode": "explicit"}
-            self._mark(fragments, request.messages[: len(request.messages) - request.tail], has_opening=bool(opening))
-        closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
-        return b"".join([head, b',"input":[', opening, *fragments, closing])
+            self._mark(fragments, messages[: len(messages) - request.tail], has_opening=bool(opening))
+        return b"".join([head, b',"input":[', opening, *fragments, b"],", compact_json(options)[1:]])
 
     def share_cache(self, key: str, end: str) -> None:
         """Send this key instead of the conversation's own."""
@@ -96,13 +93,9 @@ class OpenAIResponsesProvider(OpenAIWire):
     def _content(self, message: Message, empty: str = "") -> str | list[dict[str, Any]]:
         """The content, its text last; only text in a list can carry a mark."""
         text = message["content"] or empty
-        if not self.quirks.cache_marks and not self._in_parts(message):
-            return text
-        return [*(self._pictures(message) if "images" in message else ()), {"type": "input_text", "text": text}]
-
-    def _pictures(self, message: Message) -> list[dict[str, Any]]:
         form = {"type": "input_image", "detail": "auto"}
-        return [{**form, "image_url": address_of(each)} for each in images_of(message)]
+        pictures = [{**form, "image_url": address_of(each)} for each in images_of(message)]
+        return [*pictures, {"type": "input_text", "text": text}] if pictures or self.quirks.cache_marks else text
 
     def _answer(self, message: Message) -> list[dict[str, Any]]:
         """An assistant message as items; the server's own items keep their ids.

@@ -6,11 +6,8 @@ name (`endpoint.quirks_of`) or a refusal (`learning.py`). Quirks change the byte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
-from codelet import prompt
-from codelet.messages import Message, assistant, kind_of, user
 from codelet.record import Record
 
 NO_REASONING = " "
@@ -23,15 +20,6 @@ UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """The signature that Google's documentation gives for calls of other models."""
 
 _SIGNED = {"extra_content", "provider_specific_fields"}
-SEPARATOR = "\n\n"
-"""Separates two texts in one message."""
-
-_SHORT_PROMPT = 4_000
-"""Characters of a prompt that a local server can read twice."""
-
-Joint = Literal["apart", "joined", "after_user", "after_assistant"]
-"""The place of a message after another: apart, joined to it, or after a message that fills a missing turn."""
-
 
 EffortField = Literal["reasoning_effort", "reasoning", "thinking", "chat_template_kwargs"]
 """The field of a Chat Completions request for an effort."""
@@ -121,41 +109,3 @@ class Quirks(Record):
         silent = f"{model} has tools over Chat Completions only without reasoning: it is asked not to reason"
         unsent = "" if effort in (None, "none") else f"the effort {effort!r} is not sent: "
         return f"{unsent}{silent}; over {way} it may"
-
-
-def joint_of(message: Message, before: str) -> Joint:
-    """Return how `message` follows one of the role `before` ("" for none), if roles have to alternate.
-
-    Many chat templates refuse two user messages in a row, and a user message after a tool's. Reminders are separate
-    messages, and a stopped turn ends with results: so user messages in a row become one, reminders become part of the
-    result before them, and a short message fills a missing turn. Text is only appended to the last message, so that
-    each request is a prefix of the next.
-    """
-    if message["role"] == "user":
-        if before == "user" or (before == "tool" and kind_of(message) == "reminder"):
-            return "joined"
-        return "after_assistant" if before == "tool" else "apart"
-    if message["role"] == "assistant" and before in ("", "assistant"):
-        return "after_user"
-    return "apart"
-
-
-def prompt_last(messages: Sequence[Message], tail: int) -> Sequence[Message]:
-    """The messages with the `tail` of volatile reminders before the prompt, for a local server.
-
-    Small models answer what they read last. The next request has the reminders elsewhere, so the prompt is not cached:
-    a long one stays in place.
-    """
-    last = len(messages) - tail - 1
-    if tail == 0 or last < 0 or kind_of(messages[last]) != "prompt":
-        return messages
-    if len(messages[last]["content"] or "") > _SHORT_PROMPT:
-        return messages
-    return [*messages[:last], *messages[last + 1 :], messages[last]]
-
-
-def stand_in(joint: Joint) -> Message | None:
-    """The message that fills a missing turn; None if none is missing."""
-    if joint == "after_user":
-        return user(prompt.NO_PROMPT)
-    return assistant(prompt.NO_ANSWER) if joint == "after_assistant" else None

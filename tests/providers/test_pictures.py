@@ -70,9 +70,9 @@ def test_strict_templates_get_them_in_turn_and_in_lists():
     listed = first["messages"]
     assert [message["role"] for message in listed] == "system user assistant tool tool assistant user".split()
     head = listed[1]["content"]
-    assert [part["type"] for part in head] == ["text", "image_url", "text"]
-    assert (head[0]["text"], head[2]["text"].strip()) == ("the head", "look at this")
-    assert listed[5]["content"] == prompt.PICTURES_FOLLOW
+    assert [part["type"] for part in head] == ["image_url", "text"]
+    assert head[1]["text"] == "the head\n\nlook at this"
+    assert listed[5]["content"] == prompt.NO_ANSWER
     last = listed[6]["content"]
     assert (last[0]["type"], last[1]["text"].endswith("the tail")) == ("image_url", True)
     assert [message["role"] for message in second["messages"][7:]] == ["assistant", "user"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from codelet import prompt
 from codelet.errors import ProviderError
-from codelet.messages import Message, assistant, images_of, newest_prompt, user, without_images
+from codelet.messages import Message, images_of, newest_prompt, user, without_images
 
 if TYPE_CHECKING:
     from codelet.providers.protocol import Request
@@ -37,38 +37,33 @@ def without_refused(message: Message, *, sees: bool, refused: set[str]) -> Messa
 
 
 class ResultPictures:
-    """Puts images of results into messages after them, which stay the same objects.
-
-    `alternating`: a user message may not follow a result, so an assistant's goes between. `refused` images are
-    left out.
-    """
+    """Puts images of results into messages after them, which stay the same objects. `refused` images are left out."""
 
     def __init__(self, refused: set[str]) -> None:
         self._refused = refused
         self._made: dict[tuple[int, ...], tuple[Sequence[Message], list[Message]]] = {}
 
-    def spread(self, messages: Sequence[Message], *, alternating: bool) -> list[Message]:
+    def spread(self, messages: Sequence[Message]) -> list[Message]:
         """The messages, and after each row of results one with its images."""
         sent: list[Message] = []
         row: list[Message] = []
-        for message in messages:
-            if row and message["role"] != "tool":
-                sent += self._behind(row, alternating=alternating)
-                row = []
+        for number, message in enumerate(messages, 1):
             sent.append(message)
             if message["role"] == "tool" and "images" in message:
                 row.append(message)
-        return sent + (self._behind(row, alternating=alternating) if row else [])
+            if row and (number == len(messages) or messages[number]["role"] != "tool"):
+                sent += self._after(row)
+                row = []
+        return sent
 
-    def _behind(self, row: Sequence[Message], *, alternating: bool) -> list[Message]:
+    def _after(self, row: Sequence[Message]) -> list[Message]:
         key = len(self._refused), *map(id, row)
         if key not in self._made:
             listed = (each for message in row for each in images_of(message))
             pictures = [each for each in listed if each["data"] not in self._refused]
             names = ", ".join(each["name"] for each in pictures)
-            between = [assistant(prompt.PICTURES_FOLLOW)] if alternating else []
-            made = [*between, user(prompt.PICTURES_OF_RESULTS.format(names=names), pictures)]
-            self._made[key] = row, made if pictures else []
+            made = [user(prompt.PICTURES_OF_RESULTS.format(names=names), pictures)] if pictures else []
+            self._made[key] = row, made
         return self._made[key][1]
 
 
