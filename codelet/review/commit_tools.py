@@ -33,16 +33,16 @@ _TOP = ToolContext(Path("/"))  # paths in the answers of `grep` count from the t
 
 
 _Side = Callable[[bool], ChangeSide]
-"""The side that a call wants: that before the change if true. Raises ToolError."""
+"""The side before the change if true, else that after it. Raises ToolError."""
 
 
 def tools_for(after: ChangeSide, before: ChangeSide | None) -> tuple[Tool, Tool]:
-    """The two tools."""
+    """Return `read` and `grep` of the two sides."""
 
     def side(wants_before: bool) -> ChangeSide:
-        if wants_before and before is None:
+        if (wanted := before if wants_before else after) is None:
             raise ToolError("the files before the change are not available")
-        return before if wants_before and before is not None else after
+        return wanted
 
     return _reader(side), _searcher(side)
 

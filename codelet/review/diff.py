@@ -83,7 +83,7 @@ def parse_diff(given: Iterable[bytes]) -> Iterator[FileDiff]:
     """The files of a diff, given as its lines with their ends. Raises UsageError for bytes that are no diff."""
     lines = (line.removesuffix(b"\n") for line in given)
     file: _OpenFile | None = None
-    odd: bytes | None = None  # the first line outside of any file: mail headers and commit messages are there
+    odd: bytes | None = None  # the first line before any file: mail headers and commit messages are there
     line = next(lines, None)
     while line is not None:
         header = line.removesuffix(b"\r")
@@ -109,13 +109,16 @@ def parse_diff(given: Iterable[bytes]) -> Iterator[FileDiff]:
                 yield file.closed()
             file = _OpenFile(header)
         elif file is None:
-            odd = odd or header or None
+            odd = header or None if odd is None else odd
+        elif header.startswith(b"From "):  # the next of several mails, with its message before its changes
+            yield file.closed()
+            file, odd = None, b""
         elif not file.takes(header) and header[:1] in (b"+", b"-", b" ", b"@") and header != _SIGNATURE:
             file.overran(header)
         line = next(lines, None)
     if file is not None:
         yield file.closed()
-    elif odd is not None:
+    elif odd:
         raise UsageError(f"there is no diff in it: it begins with {name_of_bytes(odd[:60])!r}")
 
 

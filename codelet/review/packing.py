@@ -62,8 +62,7 @@ def why_left_out(file: FileDiff, *, generated: bool = False) -> str | None:
         return file.unread
     if file.submodule:
         return "a submodule: its commits are in another repository"
-    is_binary = any(looks_binary(hunk.body) for hunk in file.hunks) and not _is_program(file)
-    if is_binary or (file.binary and not file.hunks):
+    if _is_binary(file) or (file.binary and not file.hunks):
         return "a binary file"
     if file.state == "removed":
         return _REMOVED
@@ -99,17 +98,13 @@ def _why_by_name(path: str) -> str | None:
     return "a generated file" if _GENERATED.search(name) else None
 
 
-def looks_binary(data: bytes) -> bool:
-    """Return whether bytes are no text: they hold a NUL, which few programs take, and many control characters."""
-    return b"\0" in data and len(data) - len(data.translate(None, _CONTROLS)) > len(data) // 20
-
-
-def _is_program(file: FileDiff) -> bool:
-    """Return whether something runs or compiles the file by its name or first line, whatever characters are in it."""
-    first = file.hunks[0]
-    starts = first.new_start == 1 and re.search(rb"^[+ ](?:\xef\xbb\xbf)?#!", first.body[:100]) is not None
-    name = file.path.rpartition("/")[2].lower()
-    return starts or name in _BUILD_FILES or name.rpartition(".")[2] in _SOURCES
+def _is_binary(file: FileDiff) -> bool:
+    """Return whether a file is no text: it holds a NUL and many control characters. What runs or compiles always is."""
+    name, bodies = file.path.rpartition("/")[2].lower(), [hunk.body for hunk in file.hunks]
+    starts = bodies and file.hunks[0].new_start == 1 and re.search(rb"^[+ ](?:\xef\xbb\xbf)?#!", bodies[0][:100])
+    if starts or name in _BUILD_FILES or name.rpartition(".")[2] in _SOURCES:
+        return False
+    return any(b"\0" in body and len(body) - len(body.translate(None, _CONTROLS)) > len(body) // 20 for body in bodies)
 
 
 class Piece(Record, kw_only=True):

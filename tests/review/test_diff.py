@@ -180,13 +180,19 @@ def test_only_what_git_says_of_a_submodule_is_one(claim: str) -> None:
     assert file.submodule
 
 
-def test_a_mail_of_format_patch_is_whole(tmp_path: Path) -> None:
+def test_mails_of_format_patch_are_whole(tmp_path: Path) -> None:
+    """Between two of them stand a signature, headers, a message, `---` and a table of the changed files."""
     folder = repo.plain(tmp_path / "r")
-    repo.commit(folder, {"README.md": "# Other\n"})
-    mail = subprocess.run(["git", "format-patch", "-1", "--stdout"], cwd=folder, check=True, capture_output=True).stdout
-    (file,) = parsed(mail)
-    assert file.path == "README.md"
-    assert not file.hunks[0].flaw
+    for text in ("# Other", "# Another\n"):
+        repo.commit(folder, {"README.md": text})
+    mails = subprocess.run(
+        ["git", "format-patch", "-2", "--stdout"], cwd=folder, check=True, capture_output=True
+    ).stdout
+    files = parsed(mails)
+    assert [file.path for file in files] == ["README.md", "README.md"]
+    assert not any(hunk.flaw for file in files for hunk in file.hunks)
+    lines = mails.replace(b"\n---\n", b"\n+hidden\n").replace(b"\nFrom ", b"\nfrom ")
+    assert any(hunk.flaw for file in parsed(lines) for hunk in file.hunks)
 
 
 MERGE = b"diff --cc a.py\nindex 1,2..3\n--- a/a.py\n+++ b/a.py\n@@@ -1,2 -1,2 +1,3 @@@\n  x\n++y\n"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from codelet.context.tokens.exact import count_tokens
 from codelet.review.diff import FileDiff, FileState, Hunk, parse_diff
-from codelet.review.packing import ended, looks_binary, planned, why_left_out
+from codelet.review.packing import ended, planned, why_left_out
 from tests.support.amount import amount
 from tests.support.diffs import large_diff
 from tests.support.program import ROOT
@@ -97,7 +97,7 @@ def test_generated_files_are_reviewed_where_that_is_asked_for() -> None:
     [(b"\0\1\2abc", True), (b"a" * 99 + b"\0", False), ("a b".encode("utf-16-le"), True), (b"", False)],
 )
 def test_a_few_control_characters_make_no_binary(data: bytes, binary: bool) -> None:
-    assert looks_binary(data) is binary
+    assert ((why_left_out(file("x.dat", data)) or "") == "a binary file") is binary
 
 
 def test_tokens_of_ordinary_code_are_estimated_on_the_large_side() -> None:
