@@ -458,6 +458,10 @@ def test_a_usage_error_is_json_where_json_was_asked_for(
     assert codelet(*arguments, "--output-format", "text").out == ""
 
 
+def test_a_command_without_its_word_names_what_is_missing(codelet: Codelet):
+    assert one_line(codelet("mcp"), 2) == "codelet: missing: check; see codelet mcp --help"
+
+
 def test_help_and_version(codelet: Codelet):
     whole = codelet("help")
     assert (whole.exit, whole.out) == (0, codelet("--help").out)

@@ -144,9 +144,9 @@ def invalid_choice(flag: str, value: str, choices: Sequence[str]) -> UsageError:
 
 def plain_message(message: str) -> str:
     """Return the message of argparse about the arguments of a command, made plainer."""
-    words = message.removeprefix("unrecognized arguments: ")
-    known = words == message
-    return message if known else f"not understood: {words}; a prompt that begins with a command's name is given with -p"
+    if (words := message.removeprefix("unrecognized arguments: ")) != message:
+        return f"not understood: {words}; a prompt that begins with a command's name is given with -p"
+    return message.replace("the following arguments are required:", "missing:")
 
 
 def near_command(word: str, commands: Iterable[str]) -> UsageError | None:

@@ -30,6 +30,7 @@ from codelet.frontends.terminal.show.console import truncate, wrap, wrap_indente
 from codelet.frontends.terminal.show.numbers import plural, tokens
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
+from codelet.frontends.terminal.status_row import Attention
 from codelet.providers.choice.known import KnownModel
 from codelet.safety.verdict import Answer, Question
 from codelet.system.text import clean, one_line, visible
@@ -38,6 +39,8 @@ _HINT = "↑↓ select · enter confirm"
 _CALM_SECONDS = 0.2
 """Enter within this time was meant for what was there before."""
 _FEWEST_ROWS = 3
+_SHORT_HEAD = 2
+"""Rows of a question's first line that are shown below its text in any case."""
 _TYPING_SECONDS = 1.0
 """After this many seconds without typing a question may open."""
 
@@ -96,13 +99,9 @@ class _Menu:
         searched: Sequence[str] = (),
     ) -> None:
         self._taken: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
-        self._renderer = renderer
-        self._options = options
+        self._renderer, self._options, self._mark, self._title = renderer, options, mark, title
         self._places = list(range(len(options())))
-        self._mark = mark
-        self._title = title
-        self._searched = searched
-        self._words = ""
+        self._searched, self._words = searched, ""
         self._shown_at = time.monotonic()
 
     async def ask(self, line: PromptLine) -> int | None:
@@ -170,16 +169,15 @@ class _Menu:
 class ApprovalDialog:
     """The session's `ask`. `stop` ends the turn; keys that are not answers go to `line`."""
 
-    def __init__(self, renderer: Renderer, line: PromptLine, stop: Callable[[], None]) -> None:
-        self._renderer = renderer
-        self._line = line
-        self._stop = stop
+    def __init__(self, renderer: Renderer, line: PromptLine, stop: Callable[[], None], attention: Attention) -> None:
+        self._renderer, self._line, self._stop, self._attention = renderer, line, stop, attention
         self._lock = asyncio.Lock()
         self._number, self._following = 1, 0
 
     async def ask(self, question: Question) -> Answer:
         """Ask; questions wait for one another. Cancelled with the turn."""
         renderer, verdict = self._renderer, question.verdict
+        self._attention.asked()
         async with self._lock:
             while True:
                 wait = self._line.typed_at + _TYPING_SECONDS - time.monotonic()
@@ -197,6 +195,7 @@ class ApprovalDialog:
                 renderer.say(renderer.rows.note(visible(f"allowed for this session: {rule}")))
             if answer.allow:
                 renderer.approved.add(question.call_id)
+            self._attention.title("working")
             return answer
 
 
@@ -233,7 +232,7 @@ class _OpenQuestion:
             with self._line.asking(self._key, self._show):
                 self._line.read_pressed()
                 self._shown_at = time.monotonic()
-                if self._line.text:
+                if self._line.buffer.text:
                     self._show()
                 return await self._answer
         finally:
@@ -244,74 +243,71 @@ class _OpenQuestion:
     def _show(self) -> None:
         """Draw the question for the current window size."""
         renderer, question = self._renderer, self._question
+        if self._answer.done():
+            return
         if renderer.width not in self._bodies:  # thousands of rows, in the worst case
-            self._bodies = {renderer.width: body_rows(question, renderer)}
-        body = self._bodies[renderer.width]
-        rows = [*head_rows(question, renderer, number=self._number), *body]
-        rows += [*where_rows(question, renderer), *reason_rows(question, renderer)]
-        renderer.shown_parts.asked = rows
-        choices = self._choice_rows()
-        room = renderer.console.height - 2 - len(choices) - len(renderer.waiting) - self._line.height
-        fits = len(rows) <= room and not self._is_printed
-        renderer.ask([*(rows if fits else self._too_long(body, room)), *choices])
-
-    def _show_again(self) -> None:
-        if not self._answer.done():
-            self._show()
-
-    def _too_long(self, body: list[Text], room: int) -> list[Text]:
-        """Print the whole question above, once; keep its length and what is dangerous in sight."""
-        question, renderer = self._question, self._renderer
+            self._bodies = {renderer.width: [*body_rows(question, renderer), *where_rows(question, renderer)]}
+        body, choices = self._bodies[renderer.width], self._choice_rows()
         head = head_rows(question, renderer, number=self._number)
-        if not self._is_printed:
-            renderer.say([*head, *body, *where_rows(question, renderer)], asked=True)
+        rows = [*head, *body, *reason_rows(question, renderer)]
+        renderer.shown_parts.asked = rows
+        room = renderer.console.height - 2 - len(choices) - len(renderer.waiting) - self._line.height
+        if len(rows) > room and not self._is_printed:
+            renderer.say([*(head if len(head) > _SHORT_HEAD else ()), *body], asked=True)
             renderer.seen.add(question.shown)
             self._is_printed = True
+        renderer.ask([*(self._below(body, room) if self._is_printed else rows), *choices])
 
-        def scrolled(above: int) -> str:
-            return f"{plural(len(body), 'line')}; the first {above:,} have scrolled off"
+    def _below(self, body: list[Text], room: int) -> list[Text]:
+        """Return the question below its printed body: how much of that is out of sight, and what is dangerous."""
+        question, renderer = self._question, self._renderer
 
-        longest = len(head_rows(question, renderer, scrolled(len(body)), self._number))
+        def head(above: int) -> list[Text]:
+            hint = f"{plural(len(body), 'line')}; the first {above:,} have scrolled off" if above else ""
+            return head_rows(question, renderer, hint, self._number)
+
+        longest = len(head(len(body)))
         reasons = reason_rows(question, renderer, max(room - longest, 2))
-        in_sight = room + 2 - len(reasons) - longest
-        above = min(max(len(body) - in_sight, 0), len(body))
-        hint = scrolled(above) if above else ""
-        if not hint and len(head) + len(reasons) > room:
-            hint = "shortened; the whole has scrolled off"
-        return [*head_rows(question, renderer, hint, self._number), *reasons][: max(room, 3)]
+        above = min(max(len(body) - (room + 2 - len(reasons) - longest), 0), len(body))
+        rows = head(above)
+        if not above and len(rows) + len(reasons) > room:
+            rows = head_rows(question, renderer, "shortened; the whole has scrolled off", self._number)
+        return [*rows, *reasons][: max(room, 3)]
 
     def _choice_rows(self) -> list[Text]:
-        width, question = self._renderer.width, self._question
-        if self._writes == "reason":
-            return wrap_indented(Text("enter confirm · esc back", QUIET), width, "  ")
-        if self._writes == "rule":
-            hint = Text(self._problem, WARN) if self._problem else Text(_RULE_HINT, QUIET)
-            rows = wrap_indented(hint, width, "  ")
-            if question.covered and self._line.answer == question.verdict.suggestion:
-                for count in range(len(question.covered), 0, -1):  # the most that fit, each of them whole
-                    examples = visible(" · ".join(question.covered[:count]))
-                    told = wrap_indented(Text(f"It allows, for example: {examples}", QUIET), width, "  ")
-                    if len(told) <= _MOST_EXAMPLES:
-                        rows += told
-                        break
-            return rows
+        if self._writes:
+            return self._written_rows()
+        width = self._renderer.width
         rows = []
-        line_first = bool(self._line.text) and not self._on_menu and self._pressed is None
+        line_first = bool(self._line.buffer.text) and not self._on_menu and self._pressed is None
         for place, choice in enumerate(self._choices):
             marked = place == self._mark and not line_first
-            words = Text.assemble(
-                (visible(choice.words), "bold" if marked else ""), (f" ({choice.key})" if choice.key else "", QUIET)
+            key = f" ({choice.key})" if choice.key else ""
+            first, *more = wrap(
+                Text.assemble((visible(choice.words), "bold" if marked else ""), (key, QUIET)), width - 5
             )
-            first, *more = wrap(words, width - 5)
             lead = Text.assemble((f"{'▸' if marked else ' '} ", ACCENT), (f"{place + 1}", f"bold {ACCENT}"))
-            rows.append(Text.assemble(lead, "  ", first))
-            rows += [Text.assemble(" " * 5, row) for row in more]
-        hints = [_HINT + (" · tab edit the rule" if offered_rule(question) is not None else "")]
-        if line_first:
-            hints = ["enter queues your message · ↑↓ back to the choices"]
-        if question.timeout is not None:
-            hints.append(f"{question.timeout:g} s without an answer: no")
-        return [*rows, *(row for hint in hints for row in wrap_indented(Text(hint, QUIET), width, "  "))]
+            rows += [Text.assemble(lead, "  ", first), *(Text.assemble(" " * 5, row) for row in more)]
+        hint = _HINT + (" · tab edit the rule" if offered_rule(self._question) is not None else "")
+        hints = ["enter queues your message · ↑↓ back to the choices" if line_first else hint]
+        if self._question.timeout is not None:
+            hints.append(f"{self._question.timeout:g} s without an answer: no")
+        return [*rows, *(row for each in hints for row in wrap_indented(Text(each, QUIET), width, "  "))]
+
+    def _written_rows(self) -> list[Text]:
+        """Return the rows below a reason or a rule that is edited."""
+        width, covered = self._renderer.width, self._question.covered
+        if self._writes == "reason":
+            return wrap_indented(Text("enter confirm · esc back", QUIET), width, "  ")
+        hint = Text(self._problem, WARN) if self._problem else Text(_RULE_HINT, QUIET)
+        rows = wrap_indented(hint, width, "  ")
+        if covered and self._line.answer.text == self._question.verdict.suggestion:
+            for count in range(len(covered), 0, -1):  # the most that fit, each of them whole
+                words = f"It allows, for example: {visible(' · '.join(covered[:count]))}"
+                examples = wrap_indented(Text(words, QUIET), width, "  ")
+                if len(examples) <= _MOST_EXAMPLES:
+                    return [*rows, *examples]
+        return rows
 
     def _key(self, press: KeyPress) -> list[KeyPress]:
         """Handle a key; return keys for the input line."""
@@ -356,7 +352,7 @@ class _OpenQuestion:
         if choice is None or self._pressed is not None or now - self._typed_at < _ALONE_SECONDS:
             return self._type(press)
         self._pressed, self._mark = (choice, press, now), self._choices.index(choice)
-        if not (choice.means == "always" and self._line.text):  # "a" is a word: after a begun line it needs Enter
+        if not (choice.means == "always" and self._line.buffer.text):  # "a" may be a word of the line
             self._timer = asyncio.get_running_loop().call_later(_ALONE_SECONDS, self._take, choice)
         self._show()
         return []
@@ -367,7 +363,7 @@ class _OpenQuestion:
         self._cancel_press()
         self._typed_at = time.monotonic()
         self._on_menu, self._mark = False, self._first
-        asyncio.get_running_loop().call_soon(self._show_again)  # after the line has taken them
+        asyncio.get_running_loop().call_soon(self._show)  # after the line has taken them
         return [*before, *presses]
 
     def _enter(self, press: KeyPress) -> list[KeyPress]:
@@ -379,7 +375,7 @@ class _OpenQuestion:
                 self._settle(Answer(allow=False))
             else:
                 self._take(choice)
-        elif self._line.text and not self._on_menu:
+        elif self._line.buffer.text and not self._on_menu:
             return self._type(press)
         elif self._is_calm():
             self._take(self._choices[self._mark])
@@ -408,7 +404,7 @@ class _OpenQuestion:
 
     def _take_written(self) -> None:
         """Handle Enter while editing: no with a reason, or yes with a rule."""
-        text = self._line.answer.strip()
+        text = self._line.answer.text.strip()
         if self._writes == "reason":
             self._settle(Answer(allow=False, reason=text))
             return

@@ -1,4 +1,4 @@
-"""Typed and pasted input: long pastes are folded into markers, lines entered during a turn wait.
+"""Typed and pasted input: long pastes are folded into markers, lines entered during a turn wait, a file keeps them.
 
 Only typed text acts: a pasted `!` or `#` at the start gets a leading space, which makes the line a prompt. The space
 stays with the line in the queue, the history and the input line.
@@ -6,11 +6,20 @@ stays with the line in the queue, the history and the input line.
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prompt_toolkit.history import History
+
+from codelet.errors import UsageError
 from codelet.frontends.terminal.show.style import QUIET
+from codelet.safety.opener import open_named
+from codelet.safety.secrets import mask
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
@@ -21,13 +30,15 @@ _LONG_CHARACTERS = 1_000
 _COMPARED = 12
 """Characters that tell a pasted line or file name from a typed one."""
 _MARKER = re.compile(r"\[pasted #(\d+), [^\]\n]{1,40}\]")
-# More would fill the screen, for example when a terminal pastes line by line.
 _MOST_QUEUED = 3
-
+"""More would fill the screen, for example when a terminal pastes line by line."""
 _SIGNS = ("!", "#")
-
 _LONGEST_STEERING = 20_000
 """Characters of a line that may reach a turn that runs; a longer one is a prompt, which is cut to fit where need be."""
+_MOST_READ = 2 << 20
+"""Bytes read from the file's end."""
+_LONGEST_KEPT = 20_000
+"""The longest entry, in characters."""
 
 
 def as_prompt(text: str) -> str:
@@ -110,8 +121,7 @@ class Draft:
     def __init__(self, pastes: Pastes, acts: Callable[[str], bool] = lambda line: False) -> None:
         self.queued: list[tuple[str, bool]] = []
         """Lines, and whether they wait for the turn's end."""
-        self._acts = acts
-        self._pastes = pastes
+        self.pastes, self._acts = pastes, acts
         self.leaving = False
         """Leave when the turn ends without a stop."""
         self.left = False
@@ -120,6 +130,8 @@ class Draft:
         """The first waiting line was entered after a stop: it is the next prompt."""
         self.is_over = True
         """The turn was stopped or has ended."""
+        self.is_cut = False
+        """It was stopped or failed: what waits goes back to the input line."""
 
     def enter(self, line: str, *, later: bool = False) -> None:
         """Add a line; `later` keeps it for the turn's end."""
@@ -130,10 +142,8 @@ class Draft:
 
     def leave(self) -> None:
         """Leave when the turn ends, or right after a stop if no line waits."""
-        if not self.is_over:
-            self.leaving = True
-        else:
-            self.left = not self.queued
+        self.leaving = not self.is_over
+        self.left = self.is_over and not self.queued
 
     def take_back(self) -> str:
         """Remove and return the last line."""
@@ -142,7 +152,7 @@ class Draft:
     def withdraw(self) -> str:
         """Remove and return all lines."""
         everything = "\n".join(line for line, _ in self.queued)
-        self.queued, self.leaving, self.left, self.sent = [], False, False, False
+        self.queued, self.leaving, self.left, self.sent, self.is_cut = [], False, False, False, False
         return everything
 
     def next_line(self) -> str:
@@ -154,7 +164,7 @@ class Draft:
         """Remove and return the prompts for the running turn, up to the first command."""
         taken = []
         for line, waits in list(self.queued):
-            if not waits and (not is_prompt(line) or len(self._pastes.expand(line)) > _LONGEST_STEERING):
+            if not waits and (not is_prompt(line) or len(self.pastes.expand(line)) > _LONGEST_STEERING):
                 break
             if not waits:
                 taken.append(line)
@@ -174,3 +184,64 @@ class Draft:
         if self.leaving:
             rows.append(Text("  leaving when this turn ends; esc stops it and stays", QUIET))
         return rows
+
+
+class HistoryFile(History):
+    """A history file that only its owner can read. Several sessions may write to it.
+
+    `whole` expands paste markers. `complain` reports once that saving fails. Keys and tokens are masked. Raises
+    UsageError if the file cannot be read and written.
+    """
+
+    def __init__(self, path: Path, whole: Callable[[str], str], complain: Callable[[str], None]) -> None:
+        super().__init__()
+        self._path, self._whole, self._complain = path, whole, complain
+        self._earlier = self._read()
+
+    def load_history_strings(self) -> Iterable[str]:
+        """Return earlier entries, newest first."""
+        return reversed(self._earlier)
+
+    def store_string(self, string: str) -> None:
+        """Append an entry. A failure is reported once and ends saving."""
+        text = self._whole(string)
+        if len(text) > _LONGEST_KEPT:
+            return
+        line = json.dumps(mask(text, patterns=True), ensure_ascii=False) + "\n"
+        try:
+            descriptor = self._open()
+            try:
+                os.write(descriptor, line.encode("utf-8", "replace"))  # one write: lines of two sessions do not mix
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            complain, self._complain = self._complain, lambda text: None
+            complain(f"what you type is not kept: {self._path}: {error.strerror or error}")
+
+    def _open(self) -> int:
+        return open_named(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+
+    def _read(self) -> list[str]:
+        try:
+            descriptor = self._open()
+        except OSError as error:
+            raise UsageError(f"--history {self._path}: {error.strerror or error}") from None
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise UsageError(f"--history {self._path}: this is not a file")
+            file.seek(max(0, status.st_size - _MOST_READ))
+            lines = file.read().split(b"\n")
+        entries = [_entry(line) for line in lines[status.st_size > _MOST_READ :] if line]
+        if lines and any(lines) and not any(entries):
+            raise UsageError(f"--history {self._path}: not one of codelet's history files, so it is not used")
+        return [entry for entry in entries if entry]
+
+
+def _entry(line: bytes) -> str:
+    """Return a line's entry; "" for a damaged line."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return ""
+    return found if isinstance(found, str) else ""

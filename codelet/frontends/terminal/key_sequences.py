@@ -74,8 +74,11 @@ class KeySequences:
         self.rejoined = False
         if now - self._held_at > REJOIN_SECONDS and len(self._held) > 1:
             self._held = ""  # an answer that never ended
-        elif not self._held and self._continues(data, now - self._escape_at):
-            self.rejoined, self._held = True, "\x1b"
+        elif not self._held and (
+            (now - self._escape_at < REJOIN_SECONDS and _REST.match(data))
+            or (now - self._escape_at < _REST_BEGINS_SECONDS and _REST_BEGINS.match(data))
+        ):
+            self.rejoined, self._held = True, "\x1b"  # a key whose ESC came before
         if data:
             self._escape_at = float("-inf")
         data, self._held = self._held + data, ""
@@ -98,13 +101,6 @@ class KeySequences:
         if held:
             self._escape_at = self._clock()
         return held
-
-    @staticmethod
-    def _continues(data: str, after: float) -> bool:
-        """Return whether this continues a sequence whose ESC came `after` seconds before."""
-        if after < REJOIN_SECONDS and _REST.match(data):
-            return True
-        return after < _REST_BEGINS_SECONDS and _REST_BEGINS.match(data) is not None
 
     def _is_burst(self, data: str, now: float) -> bool:
         """Return whether several lines arrived together: an unmarked paste."""

@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 from prompt_toolkit.application import in_terminal
 from prompt_toolkit.buffer import Buffer
@@ -22,22 +21,25 @@ from prompt_toolkit.enums import DEFAULT_BUFFER, EditingMode
 from prompt_toolkit.filters import Condition, has_focus, is_searching, vi_insert_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History
-from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.key_binding import KeyPress, KeyPressEvent
 from prompt_toolkit.key_binding.key_processor import KeyProcessor
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.output import ColorDepth
 
 from codelet.errors import EXIT_DONE, EXIT_INTERRUPT
 from codelet.frontends.terminal.completion import ReplCompleter, wants_completion
-from codelet.frontends.terminal.draft import Draft, Pastes
+from codelet.frontends.terminal.draft import Draft, as_prompt
 from codelet.frontends.terminal.key_sequences import FLUSH_SECONDS, KeyInput, escape_seconds
-from codelet.frontends.terminal.line_layout import STYLE, color_depth, line_layout
-from codelet.frontends.terminal.prompt_keys import ANSWER, PromptBindings, bindings_of, why_no_editor
+from codelet.frontends.terminal.prompt_layout import ANSWER, STYLE, bindings_of, line_layout, prompt_bindings
+from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.bottom import Bottom, SessionApplication
 from codelet.settings import Settings
 
 _LEAVE_SECONDS = 2.0
 _ALT_SECONDS, _CHORD_SECONDS = 0.1, 2.0
-_NOT_TYPED = (Keys.ControlC, Keys.ControlO, Keys.ControlZ, Keys.BackTab)
+"""The wait for a key after ESC, which terminals send with it for Alt, and after another key."""
+_TWICE_SECONDS = 1.0
+"""Two ESCs within this time are one command."""
 Asked = Callable[[KeyPress], list[KeyPress]]
 """Handles a key while a question is open; returns keys for the line."""
 
@@ -46,18 +48,23 @@ class PromptLine:
     """Reads prompts; lines entered in between go to `draft`.
 
     `status` returns the row below. `stop` stops the running turn. `pausing` is called with True after ESC, and with
-    False if it was part of another key. `entered`: `draft` has changed. `hung_up`: the terminal is gone. `lay_out`: the
-    window was resized. `parting` returns a last hint before Ctrl-D leaves.
+    False if it was part of another key. `changed`: `draft` has changed, or the window's size. `hung_up`: the terminal
+    is gone. `parting` returns a last hint before Ctrl-D leaves.
     """
 
     exit_status = EXIT_DONE
     stop: Callable[[], None] | None = None
-    _reading: asyncio.Future[str] | None = None
+    typed_at = float("-inf")
+    """When a key last came for the line; long ago after Enter."""
+    _reading: asyncio.Future[str | None] | None = None
     _running: asyncio.Task[None] | None = None
     _side: asyncio.Task[None] | None = None
     _asked: Asked | None = None
     _escape: asyncio.TimerHandle | None = None
-    _stop_wanted = _remembered = False
+    _escaped_at = float("-inf")
+    stop_wanted = False
+    """A stop came before the turn began."""
+    _remembered = False
     _warning = _question = ""
     _shown = ("", "")
     _leave_at = 0.0
@@ -65,108 +72,118 @@ class PromptLine:
     def __init__(
         self,
         source: KeyInput,
-        pastes: Pastes,
         draft: Draft,
+        screen: TerminalScreen,
         *,
         workspace: Path,
         completer: ReplCompleter,
         status: Callable[[], str],
         cycle_mode: Callable[[], None],
-        show_whole: Callable[[], Coroutine[None, None, None]],
         history: History,
         settings: Settings,
-        colours: Callable[[], bool],
-        fail: Callable[[str], None],
     ) -> None:
-        self._colours, self._fail = colours, fail
-        self._source, self._pastes, self._draft, self._workspace = source, pastes, draft, workspace
-        self._status, self._cycle_mode, self._show_whole = status, cycle_mode, show_whole
+        self._source, self.draft, self._screen, self._workspace = source, draft, screen, workspace
+        self._pastes, self._status, self._cycle_mode = draft.pastes, status, cycle_mode
         self.pausing: Callable[[bool], None] = lambda paused: None
-        self.entered: Callable[[], None] = lambda: None
+        self.changed: Callable[[], None] = lambda: None
         self.hung_up: Callable[[], None] = lambda: None
-        self.lay_out: Callable[[], None] = lambda: None
         self.parting: Callable[[], str] = str
-        self.typed_at = float("-inf")
-        """When a key last came for the line; long ago after Enter."""
         self.bottom = Bottom()
+        screen.bottom, screen.lent = self.bottom, self.lent
         self._lay_out_question: Callable[[], None] = lambda: None
         source.route = self._route
-        self._buffer = Buffer(
+        self.buffer = Buffer(
             name=DEFAULT_BUFFER,
             multiline=True,
             completer=completer,
-            complete_while_typing=Condition(lambda: wants_completion(self._buffer.document.text_before_cursor)),
+            complete_while_typing=Condition(lambda: wants_completion(self.buffer.document.text_before_cursor)),
             history=history,
             tempfile_suffix=".md",
         )
-        self._answer = Buffer(name=ANSWER)
+        self.answer = Buffer(name=ANSWER)
         self._app = self._application(settings)
-        self._buffer.on_text_insert += lambda _: setattr(self, "_warning", "")  # it is read by then
-        self._answer.on_text_changed += lambda _: self._lay_out_question()
+        self.buffer.on_text_insert += lambda _: setattr(self, "_warning", "")  # it is read by then
+        self.answer.on_text_changed += lambda _: self._lay_out_question()
 
     def _application(self, settings: Settings) -> SessionApplication:
-        actions: dict[str, Callable[[], object]] = {
-            "send": self._send,
-            "later": lambda: self._send(later=True),
-            "stop": self._interrupted,
-            "mode": self._next_mode,
-            "whole": lambda: self._beside(self._show_whole()),
-            "picture": lambda: self._beside(self._insert_picture()),
-            "leave": self._leave,
-            "suspend": lambda: self._beside(self._suspend()),
-            "back": self._take_back,
-            "answer": lambda: self._asked is not None and self._asked(KeyPress(Keys.ControlM)),
-            "editor": lambda: self._beside(self._edit()),
+        actions: dict[str, Callable[[KeyPressEvent], object]] = {
+            "send": lambda _: self._enter(),
+            "complete": lambda _: self._complete(),
+            "later": lambda _: self._enter(later=True),
+            "newline": lambda _: self.buffer.insert_text("\n"),
+            "paste": lambda event: self._paste(event.data),
+            "stop": lambda _: self._interrupted(),
+            "mode": lambda _: self._next_mode(),
+            "whole": lambda _: self._beside(self._show_whole()),
+            "picture": lambda _: self._beside(self._insert_picture()),
+            "leave": lambda _: self._leave(),
+            "suspend": lambda _: self._beside(self._suspend()),
+            "back": lambda _: self._take_back(),
+            "answer": lambda _: self._asked is not None and self._asked(KeyPress(Keys.ControlM)),
+            "editor": lambda _: self._beside(self._edit()),
+            "rewind": lambda _: self._rewind(),
+            "keys": lambda _: self._send("?"),
+            "alt": self._alt,
         }
-        is_busy = Condition(lambda: not self._is_reading)
-        can_take_back = Condition(lambda: not self._buffer.text and bool(self._draft.queued)) & is_busy
-        bindings = PromptBindings(self._pastes, actions, is_busy, can_take_back, bindings_of(settings))
-        hidden = Condition(lambda: self._asked is not None and not self._buffer.text)
+        is_reading = Condition(lambda: self._reading is not None)
+        is_empty = Condition(lambda: not self._app.current_buffer.text)
+        can_take_back = Condition(lambda: not self.buffer.text and bool(self.draft.queued)) & ~is_reading
+        hidden = Condition(lambda: self._asked is not None and not self.buffer.text)
         is_vi = settings.edit_mode == "vi"
-        options: dict[str, Any] = {
-            "layout": line_layout(self._buffer, self._answer, lambda: self._question, hidden, self._status_row),
-            "input": self._source,
-            "key_bindings": bindings,
-            "editing_mode": EditingMode.VI if is_vi else EditingMode.EMACS,
-            "cursor": ModalCursorShapeConfig() if is_vi else None,
-            "style": STYLE,
-            "include_default_pygments_style": False,
-            "color_depth": lambda: color_depth(self._colours()),
-            "erase_when_done": True,
-            "reverse_vi_search_direction": True,
-        }
-        app = SessionApplication(self.bottom, **options)
+        app = SessionApplication(
+            self.bottom,
+            layout=line_layout(self.buffer, self.answer, lambda: self._question, hidden, self._status_row),
+            input=self._source,
+            key_bindings=prompt_bindings(actions, is_reading, is_empty, can_take_back, bindings_of(settings)),
+            editing_mode=EditingMode.VI if is_vi else EditingMode.EMACS,
+            cursor=ModalCursorShapeConfig() if is_vi else None,
+            style=STYLE,
+            include_default_pygments_style=False,
+            color_depth=self._color_depth,
+            erase_when_done=True,
+            reverse_vi_search_direction=True,
+        )
         self.bottom.stream.gone = self._gone
-        self.bottom.lay_out = lambda: self.lay_out() if self._asked is None else self._lay_out_question()
+        self.bottom.lay_out = lambda: self.changed() if self._asked is None else self._lay_out_question()
         app.ttimeoutlen = FLUSH_SECONDS
         app.key_processor.after_key_press += self._set_patience
         return app
 
+    def _color_depth(self) -> ColorDepth:
+        """Return the terminal's sixteen colours, or none."""
+        is_plain = self._screen.theme == "plain" or os.environ.get("NO_COLOR")
+        return ColorDepth.DEPTH_1_BIT if is_plain else ColorDepth.DEPTH_4_BIT
+
     def _set_patience(self, keys: KeyProcessor) -> None:
-        """Set how long a chord waits for its next key. After ESC it is short: terminals send Alt in one piece."""
         is_alt = bool(keys.key_buffer) and keys.key_buffer[0].key == Keys.Escape
         self._app.timeoutlen = _ALT_SECONDS if is_alt else _CHORD_SECONDS
 
-    async def read(self, default: str = "") -> str:
-        """Return the next prompt, with paste markers. Raises EOFError to leave, with `exit_status` set.
+    async def read(self, default: str = "") -> str | None:
+        """Return the next prompt, with paste markers; None to leave, with `exit_status`.
 
         `default` comes before text already in the line.
         """
-        self._leave_at, self._warning, self._stop_wanted = 0.0, "", False
+        self._leave_at, self._warning, self.stop_wanted = 0.0, "", False
         if self._remembered:  # the line has read its history before
             self._remembered = False
-            self._buffer.reset(self._buffer.document)
+            self.buffer.reset(self.buffer.document)
         if default:
-            typed = f"\n{self._pastes.entered(self._buffer.text)}" if self._buffer.text else ""
-            self._put(default + typed)
-        self._reading = asyncio.get_running_loop().create_future()
-        if default and self._app.is_running:
+            typed = f"\n{self._pastes.entered(self.buffer.text)}" if self.buffer.text else ""
+            self.buffer.reset(Document(default + typed))
+        reading: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._reading = reading
+        if self._app.is_running:
             self._app.invalidate()
-        self.refresh()
         try:
-            return await self._reading
+            return await reading
         finally:
             self._reading = None
+
+    def _finish(self, line: str | None) -> None:
+        """End `read`."""
+        reading, self._reading = self._reading, None
+        if reading is not None and not reading.done():
+            reading.set_result(line)
 
     def start(self) -> None:
         self._running = asyncio.create_task(self._app.run_async(set_exception_handler=False))
@@ -195,17 +212,9 @@ class PromptLine:
         self.hung_up()
 
     @property
-    def _is_reading(self) -> bool:
-        return self._reading is not None and not self._reading.done()
-
-    @property
-    def text(self) -> str:
-        return self._buffer.text
-
-    @property
     def height(self) -> int:
         """Rows of the line and the status row during a question."""
-        is_hidden = not self._buffer.text and not self._app.layout.has_focus(self._answer)
+        is_hidden = not self.buffer.text and not self._app.layout.has_focus(self.answer)
         return 1 if is_hidden else max(self.bottom.height, 2)
 
     def refresh(self) -> None:
@@ -215,13 +224,8 @@ class PromptLine:
 
     def remember(self, text: str) -> None:
         """Add a line from elsewhere to the history."""
-        self._buffer.history.append_string(text)
+        self.buffer.history.append_string(text)
         self._remembered = True
-
-    def take_stop(self) -> bool:
-        """Return whether a stop came before the turn began."""
-        wanted, self._stop_wanted = self._stop_wanted, False
-        return wanted
 
     @contextmanager
     def asking(self, asked: Asked, lay_out: Callable[[], None]) -> Iterator[None]:
@@ -240,23 +244,19 @@ class PromptLine:
     def edit_answer(self, question: str | None, text: str = "") -> None:
         """Edit an answer after `question` instead of the line; None restores the line."""
         if question is None:
-            self._app.layout.focus(self._buffer)
+            self._app.layout.focus(self.buffer)
         else:
             self._question = question
-            self._answer.reset(Document(text))
+            self.answer.reset(Document(text))
             self._app.vi_state.reset()
-            self._app.layout.focus(self._answer)
+            self._app.layout.focus(self.answer)
         self._app.invalidate()
-
-    @property
-    def answer(self) -> str:
-        return self._answer.text
 
     def read_pressed(self) -> None:
         """Handle all keys pressed so far: they were not meant for the next question."""
-        self.feed(self._source.read_keys())
+        self._feed(self._source.read_keys())
 
-    def feed(self, presses: list[KeyPress]) -> None:
+    def _feed(self, presses: list[KeyPress]) -> None:
         """Process key presses."""
         self._app.key_processor.feed_multiple(presses)
         self._app.key_processor.process_keys()
@@ -275,37 +275,77 @@ class PromptLine:
         finally:
             self.bottom.hold(False)
 
-    def _put(self, text: str) -> None:
-        self._buffer.reset(Document(text))
+    def _enter(self, *, later: bool = False) -> None:
+        """Handle Enter and Alt-Enter: send the line, now or `later`, when the turn ends; or start a new line."""
+        is_continued = not later and self.buffer.document.text_before_cursor.endswith("\\")
+        if is_continued or (later and self._reading is not None):
+            self.buffer.delete_before_cursor(int(is_continued))
+            self.buffer.insert_text("\n")
+        elif self.buffer.text.strip():
+            self._send(self.buffer.text, later=later)
 
-    def _send(self, *, later: bool = False) -> None:
-        """Handle Enter: return the line from `read`, or add it to the draft."""
-        text = self._pastes.entered(self._buffer.text)
-        if self._is_reading:
-            self._buffer.text = text
-            self._buffer.append_to_history()
-        self._put("")
+    def _send(self, line: str, *, later: bool = False) -> None:
+        """Return the line from `read`, or add it to the draft."""
+        text = self._pastes.entered(line)
         self._app.vi_state.reset()
-        if self._reading is not None and not self._reading.done():
-            self._reading.set_result(text)
+        if self._reading is not None:
+            self._clear(text)
+            self._finish(text)
         else:
-            self._draft.enter(text, later=later)
-            self.entered()
+            self.buffer.reset()
+            self.draft.enter(text, later=later)
+            self.changed()
+
+    def _clear(self, text: str) -> None:
+        """Empty the line; its text goes to the history."""
+        self.buffer.text = text
+        self.buffer.append_to_history()
+        self.buffer.reset()
+
+    def _complete(self) -> None:
+        """Accept a completion; a command is sent, too."""
+        self.buffer.complete_state = None
+        if self.buffer.text.startswith("/"):
+            self._enter()
+
+    def _paste(self, pasted: str) -> None:
+        """Insert pasted text, or the path of a dropped file. A pasted sign at the start does not act."""
+        from codelet.context.attachments import dropped_picture
+
+        if not pasted:  # some terminals send this for an image
+            self._beside(self._insert_picture())
+            return
+        text = dropped_picture(pasted) or self._pastes.collapse(pasted)
+        self.buffer.insert_text(text if self.buffer.cursor_position else as_prompt(text))
+
+    def _rewind(self) -> None:
+        """Handle ESC on an empty line: the second one means /rewind. vi mode has its own ESC."""
+        before, self._escaped_at = self._escaped_at, time.monotonic()
+        if self._escaped_at - before < _TWICE_SECONDS:
+            self._send("/rewind")
+
+    def _alt(self, event: KeyPressEvent) -> None:
+        """Handle ESC before an unbound key: Alt, which types nothing."""
+        press = event.key_sequence[-1]
+        if press.key == Keys.Escape and self._reading is not None and not self._app.current_buffer.text:
+            self._escaped_at = time.monotonic()
+        if len(press.key) > 1:  # not a character
+            event.key_processor.feed(press, first=True)
 
     def _take_back(self) -> None:
-        self._put(self._draft.take_back())
-        self.entered()
+        self.buffer.reset(Document(self.draft.take_back()))
+        self.changed()
 
     def _leave(self) -> None:
         """Handle Ctrl-D on an empty line: leave, after a running turn."""
-        if not self._is_reading:
-            self._draft.leave()
-            self.entered()
+        if self._reading is None:
+            self.draft.leave()
+            self.changed()
         elif (parting := self.parting()) and self._warning != parting:
             self._warning = parting
             self.refresh()
-        elif self._reading is not None:
-            self._reading.set_exception(EOFError())
+        else:
+            self._finish(None)
 
     def _next_mode(self) -> None:
         if self._asked is not None:
@@ -316,24 +356,17 @@ class PromptLine:
 
     def _interrupted(self) -> None:
         """Handle Ctrl-C: stop a turn or clear the line; twice on an empty line, leave."""
-        if self._asked is not None:
-            self._asked(KeyPress(Keys.ControlC))
-            return
-        if not self._is_reading:
-            self._escaped()
-            return
-        if self._buffer.text:
-            self._buffer.text = self._pastes.entered(self._buffer.text)
-            self._buffer.append_to_history()
-            self._put("")
-            return
-        if (now := time.monotonic()) < self._leave_at and self._reading is not None:
+        if self._asked is not None or self._reading is None:
+            self._escaped(Keys.ControlC)
+        elif self.buffer.text:
+            self._clear(self._pastes.entered(self.buffer.text))
+        elif (now := time.monotonic()) < self._leave_at:
             self.exit_status = EXIT_INTERRUPT
-            self._reading.set_exception(EOFError())
-            return
-        self._leave_at = now + _LEAVE_SECONDS
-        self.refresh()
-        asyncio.get_running_loop().call_later(_LEAVE_SECONDS + 0.05, self.refresh)
+            self._finish(None)
+        else:
+            self._leave_at = now + _LEAVE_SECONDS
+            self.refresh()
+            asyncio.get_running_loop().call_later(_LEAVE_SECONDS + 0.05, self.refresh)
 
     def _route(self, presses: list[KeyPress]) -> list[KeyPress]:
         """Return the keys for the line.
@@ -348,7 +381,7 @@ class PromptLine:
                 self.pausing(False)
             else:
                 self._escaped()
-        is_heard = not self._is_reading and not is_searching() and not vi_insert_mode()
+        is_heard = self._reading is None and not is_searching() and not vi_insert_mode()
         if presses and all(press.key == Keys.Escape for press in presses) and (self._asked is not None or is_heard):
             if self._escape is None:
                 wait = escape_seconds() - FLUSH_SECONDS
@@ -358,26 +391,26 @@ class PromptLine:
         while presses and self._asked is not None:  # one by one: the next one's meaning may depend on it
             count = 2 if presses[0].key == Keys.Escape else 1
             pressed, presses = presses[:count], presses[count:]
-            self.feed(self._typed(pressed if count > 1 else self._asked(pressed[0])))
+            self._feed(self._typed(pressed if count > 1 else self._asked(pressed[0])))
         return self._typed(presses)
 
     def _typed(self, presses: list[KeyPress]) -> list[KeyPress]:
         """Note the time of keys for the line while no prompt is read."""
-        for press in presses if not self._is_reading and not has_focus(self._answer)() else ():
+        for press in presses if self._reading is None and not has_focus(self.answer)() else ():
             if press.key == Keys.ControlM:
                 self.typed_at = float("-inf")
-            elif press.key not in _NOT_TYPED:
+            elif len(press.key) == 1 or press.key in (Keys.ControlH, Keys.BracketedPaste):
                 self.typed_at = time.monotonic()
         return presses
 
-    def _escaped(self) -> None:
+    def _escaped(self, key: Keys = Keys.Escape) -> None:
         self._escape = None
         if self._asked is not None:
-            self._asked(KeyPress(Keys.Escape))
+            self._asked(KeyPress(key))
         elif self.stop is not None:
             self.stop()
         else:
-            self._stop_wanted = not self._is_reading
+            self.stop_wanted = self._reading is None
 
     def _beside(self, work: Coroutine[None, None, None]) -> None:
         """Run one task alongside."""
@@ -391,16 +424,23 @@ class PromptLine:
         async with self.lent(raw=False):
             os.kill(0, signal.SIGTSTP)
 
+    async def _show_whole(self) -> None:
+        from codelet.frontends.terminal.terminal_programs import show_last
+
+        await show_last(self._screen)
+
     async def _edit(self) -> None:
         """Edit the line in the user's editor."""
+        from codelet.frontends.terminal.terminal_programs import why_no_editor
+
         if refusal := why_no_editor(self._workspace):
-            self._fail(refusal)
+            self._screen.fail(refusal)
             return
-        self._buffer.text = before = self._pastes.expand(self._buffer.text)
+        self.buffer.text = before = self._pastes.expand(self.buffer.text)
         self.bottom.hold(True)
         try:
-            await self._buffer.open_in_editor()
-            self._pastes.keep(self._buffer.text.removeprefix(before))  # a paste looks like typing there
+            await self.buffer.open_in_editor()
+            self._pastes.keep(self.buffer.text.removeprefix(before))  # a paste looks like typing there
         finally:
             self.bottom.hold(False)
 
@@ -410,8 +450,8 @@ class PromptLine:
 
         copied = await copied_picture(self._workspace)
         if copied.data:
-            blank = "" if self._buffer.document.char_before_cursor in ("", " ", "\n") else " "
-            self._buffer.insert_text(f"{blank}{self._pastes.keep_picture(copied.data)} ")
+            blank = "" if self.buffer.document.char_before_cursor in ("", " ", "\n") else " "
+            self.buffer.insert_text(f"{blank}{self._pastes.keep_picture(copied.data)} ")
         else:
             self._warning = copied.why
         self.refresh()

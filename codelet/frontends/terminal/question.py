@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from codelet.frontends.terminal.show.console import truncate, wrap, wrap_indente
 from codelet.frontends.terminal.show.diff_rows import HUNK, diff_rows, is_diff
 from codelet.frontends.terminal.show.numbers import plural
 from codelet.frontends.terminal.show.renderer import Renderer
-from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, WARN
+from codelet.frontends.terminal.show.style import MARGIN, QUIET, WARN
 from codelet.frontends.terminal.status_row import short_path
 from codelet.safety.verdict import Question
 from codelet.system.text import clean, visible, visible_command
@@ -72,7 +73,6 @@ def head_rows(question: Question, renderer: Renderer, note: str = "", number: in
 def body_rows(question: Question, renderer: Renderer) -> list[Text]:
     """The whole command or diff: long lines are wrapped, never cut."""
     width = renderer.width
-    kinds = {touch.kind for touch in question.touches}
     if _is_change(question):
         diff = question.shown.replace("\r\n", "\n") if _has_crlf_only(question.shown) else question.shown
         lines = (line[:1] + visible(line[1:]) if line[:1] in _SIGNS else visible(line) for line in diff.split("\n"))
@@ -83,30 +83,25 @@ def body_rows(question: Question, renderer: Renderer) -> list[Text]:
     if _told_by_head(question):
         return []
     indent = " " * (MARGIN + 2)
-    if "run" in kinds:
+    if any(touch.kind == "run" for touch in question.touches):
         whole = visible_command(question.shown.removesuffix("\n"))
     else:
-        whole = "\n".join(sign + visible(text) for sign, text in _subject(question))
+        whole = visible(_subject(question))
     rows = []
     for line in whole.split("\n"):
-        style = {"+": ADDED, "-": REMOVED}.get(line[:1], "") if "write" in kinds else ""
-        pieces = wrap(Text(line, style), width - len(indent) - 2)
+        pieces = wrap(Text(line), width - len(indent) - 2)
         rows += [Text.assemble(indent, "  " if number else "", piece) for number, piece in enumerate(pieces)]
     return rows
 
 
 def where_rows(question: Question, renderer: Renderer) -> list[Text]:
-    """The folder of a command, or the target of a written link."""
-    place = question.verdict.place
-    named = [os.path.normpath(f"{question.where}/{touch.what}") for touch in question.touches if touch.kind == "write"]
-    if any(touch.kind == "run" for touch in question.touches):
-        words = "" if question.where == os.getcwd() else short_path(Path(question.where))
-    elif question.where and place is not None and named and os.path.realpath(question.where) == question.where:
-        words = short_path(place) if str(place) not in named else ""
-    else:
-        words = ""
-    parts = [_on_line(words)] if words else []
-    parts += ["outside the sandbox"] if any(touch.unconfined for touch in question.touches) else []
+    """The target of a link that is written, and whether a command runs outside the sandbox."""
+    where, place, touches = question.where, question.verdict.place, question.touches
+    named = [os.path.normpath(f"{where}/{touch.what}") for touch in touches if touch.kind == "write"]
+    is_change = named and place is not None and all(touch.kind != "run" for touch in touches)
+    parts = ["outside the sandbox"] if any(touch.unconfined for touch in touches) else []
+    if is_change and str(place) not in named and where and os.path.realpath(where) == where:
+        parts.insert(0, _on_line(short_path(Path(str(place)))))
     return wrap_indented(Text(f"where: {', '.join(parts)}", QUIET), renderer.width, "  ") if parts else []
 
 
@@ -264,22 +259,17 @@ def _told_by_head(question: Question) -> bool:
         return True
     if question.asks or [touch.kind for touch in question.touches] not in (["read"], ["list"]):
         return False
-    place, ((sign, subject), *more) = question.touches[0].what, _subject(question)
-    return not sign and not more and (subject == place or subject.startswith(f"{place}:"))
+    place, subject = question.touches[0].what, _subject(question)
+    return "\n" not in subject and (subject == place or subject.startswith(f"{place}:"))
 
 
-def _subject(question: Question) -> list[tuple[str, str]]:
-    """The subject of a call without a diff: signs and lines to remove and add, or its arguments."""
-    arguments = question.arguments if any(touch.kind == "write" for touch in question.touches) else {}
-    lines: list[tuple[str, str]] = []
-    edits = arguments.get("edits")
-    for edit in edits if isinstance(edits, list) else ():
-        if isinstance(edit, dict):
-            lines += [("- ", line) for line in str(edit.get("old", "")).split("\n")]
-            lines += [("+ ", line) for line in str(edit.get("new", "")).split("\n")]
-    if isinstance(arguments.get("content"), str):
-        lines += [("+ ", line) for line in arguments["content"].split("\n")]
-    return lines or [("", question.shown.removeprefix(f"{question.tool} "))]
+def _subject(question: Question) -> str:
+    """The subject of a call without a diff; with what it would write."""
+    subject, arguments = question.shown.removeprefix(f"{question.tool} "), question.arguments
+    written = {name: arguments[name] for name in ("content", "edits") if name in arguments}
+    if not written or all(touch.kind != "write" for touch in question.touches):
+        return subject
+    return f"{subject}\n{json.dumps(written, indent=2, ensure_ascii=False, default=str)}"
 
 
 def offered_rule(question: Question) -> str | None:

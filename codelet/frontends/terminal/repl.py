@@ -17,22 +17,21 @@ from prompt_toolkit.history import History, InMemoryHistory
 
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT, CodeletError, UsageError
 from codelet.events import Event
-from codelet.frontends.terminal.attention import Attention
 from codelet.frontends.terminal.completion import ReplCompleter
-from codelet.frontends.terminal.draft import Draft, Pastes, as_prompt, is_plain_prompt
+from codelet.frontends.terminal.draft import Draft, HistoryFile, Pastes, as_prompt, is_plain_prompt
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.key_sequences import KeyInput
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen, styled
 from codelet.frontends.terminal.show.style import writable
+from codelet.frontends.terminal.slash_commands.command_list import commands_for
 from codelet.frontends.terminal.slash_commands.forks import Forks, RewoundFiles
-from codelet.frontends.terminal.slash_commands.slash_command import Commands, run_if_command
+from codelet.frontends.terminal.slash_commands.slash_command import run_if_command
 from codelet.frontends.terminal.slash_commands.this_session import confinement, next_mode
-from codelet.frontends.terminal.status_row import StatusRow, greeting
+from codelet.frontends.terminal.status_row import Attention, StatusRow, greeting
 from codelet.loop.session import Session
-from codelet.opening import mentioned, unfinished
+from codelet.opening import mentioned, models_to_choose, provider_named, unfinished
 from codelet.providers.protocol import Effort, Provider
-from codelet.safety.verdict import Answer, Question
 from codelet.setting_kinds import ThemeName
 from codelet.settings import Settings
 from codelet.system.text import clean
@@ -40,8 +39,8 @@ from codelet.system.text import clean
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from codelet.frontends.exporting import Exporting
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
-    from codelet.providers.choice.known import KnownModel
     from codelet.review.findings import Report
 
 PARTING = "not saved: /export FILE keeps this conversation; Ctrl-D again leaves"
@@ -57,27 +56,19 @@ _FIRST_DRAW_SECONDS = 0.05
 class Repl:
     """One REPL for one session; `ReplControls` for commands.
 
-    `open_model` makes a model's provider. `first` is the first prompt. `models` lists the models to pick from.
+    `export` saves the session live, or continues one. `first` is the first prompt.
     """
 
     def __init__(
-        self,
-        session: Session,
-        commands: Commands,
-        open_model: Callable[[str, Effort | None], Provider],
-        log: ExportLog,
-        first: str | None = None,
-        settings: Settings | None = None,
-        models: Callable[[str], Awaitable[Sequence[KnownModel]]] | None = None,
+        self, session: Session, settings: Settings, export: Exporting | None = None, first: str | None = None
     ) -> None:
-        own = settings or Settings()
-        self.session, self.commands, self.log, self.open_model = session, commands, log, open_model
-        self.screen = TerminalScreen(own.theme)
+        self.session, self._settings, self._first = session, settings, first
+        self.commands, self.log = commands_for(session, in_repl=True), ExportLog(session, settings, export)
+        self.screen = TerminalScreen(settings.theme)
         self.exit_status: int | None = None
-        self.can_resume = log.carried is not None and unfinished(session)
+        self.can_resume = self.log.carried is not None and unfinished(session)
         self.prefill = ""
         self.review: Report | None = None
-        self._first, self._models = first, models
         self.attached: list[str] = []
         self._sent: dict[str, tuple[str, list[str]]] = {}
         """By prompt: what was typed, and the command output before it."""
@@ -86,35 +77,30 @@ class Repl:
         self._main: asyncio.Task[object] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._status = StatusRow(session, self.attached)
-        self._input = KeyInput(sys.stdin, self.screen.answered)
         self.prompt_line = PromptLine(
-            self._input,
-            self.pastes,
+            KeyInput(sys.stdin, self.screen.answered),
             self.draft,
+            self.screen,
             workspace=session.workspace,
             completer=ReplCompleter(
                 session.workspace,
-                lambda: [(each.name, each.help, each.words) for each in commands.listed],
+                lambda: [(each.name, each.help, each.words) for each in self.commands.listed],
                 lambda: session.conversation.calls,
             ),
             status=self._status_row,
             cycle_mode=self._cycle_mode,
-            show_whole=self._show_whole,
-            history=self._history(own.history),
-            settings=own,
-            colours=lambda: self.screen.theme != "plain",
-            fail=self.screen.fail,
+            history=self._history(settings.history),
+            settings=settings,
         )
         self.prompt_line.hung_up, self.prompt_line.parting = self._hung_up, self._parting
-        self.screen.bottom, self.screen.lent = self.prompt_line.bottom, self.prompt_line.lent
-        self.attention = Attention(own.notify, title=own.title, workspace=session.workspace, send=self.screen.send)
+        self.attention = Attention(
+            settings.notify, title=settings.title, workspace=session.workspace, send=self.screen.send
+        )
 
     def _history(self, path: str | None) -> History:
         """The history for the arrows and the search: in memory, or with the user's file."""
         if path is None:
             return InMemoryHistory()
-        from codelet.frontends.terminal.history_file import HistoryFile
-
         return HistoryFile(Path(path).expanduser(), self.pastes.expand, self.session.notices.say)
 
     @cached_property
@@ -122,8 +108,7 @@ class Repl:
         """Runs turns and answers the session's questions."""
         from codelet.frontends.terminal.turn_view import TurnView
 
-        view = TurnView(self.screen.renderer, self.prompt_line, self.draft, self.session, self.log, self.attention)
-        self.session.toolbox.ask = self._ask
+        view = TurnView(self.screen.renderer, self.prompt_line, self.session, self.log, self.attention)
         self.session.upkeep.steering = self._steering
         return view
 
@@ -133,15 +118,17 @@ class Repl:
         try:
             try:
                 await self._begin()
+                evaluate = self._evaluate if self._first is None else self._evaluate_first
                 while self.exit_status is None:
                     text = await self._next()
                     if text is not None and self.exit_status is None:
                         try:
-                            if (events := await self._evaluate(text)) is not None:
+                            if (events := await evaluate(text)) is not None:
                                 await self.turn(events)
                         except CodeletError as error:
                             self.screen.fail(str(error))
                         self._part()
+                    evaluate = self._evaluate
                 if self.exit_status == EXIT_DONE and self._parting():
                     self.screen.note(_SAVE_THE_NEXT)
             finally:
@@ -162,10 +149,7 @@ class Repl:
         return EXIT_INTERRUPT if self.exit_status is None else self.exit_status
 
     async def _begin(self) -> None:
-        """Show the input line and what is resumed; run the prompt of the command line.
-
-        That prompt may come from a file, so all but a /command goes to the model.
-        """
+        """Show the input line and what is resumed."""
         rows = greeting(self.session, shutil.get_terminal_size().columns)
         sys.stdout.write(writable("".join(f"{row}\n" for row in rows), sys.stdout))
         sys.stdout.flush()
@@ -177,17 +161,6 @@ class Repl:
         if self.log.carried is not None:
             await self.show_resumed(self.log.export.welcome)
             self._part()
-        if (text := self._first) is None:
-            return
-        self.screen.renderer.say_prompt(text)
-        self.pastes.keep(text)
-        self.prompt_line.remember(as_prompt(text))
-        try:
-            if not await run_if_command(self, self.commands, text):
-                await self.ask_model(text)
-        except CodeletError as error:
-            self.screen.fail(str(error))
-        self._part()
 
     def _parting(self) -> str:
         """A hint on how to keep the conversation, unless it is short or saved."""
@@ -201,7 +174,7 @@ class Repl:
         if is_plain_prompt(line) or self.pastes.expand(text).startswith("!["):  # an image in Markdown
             return None
         if text.startswith("!"):
-            from codelet.frontends.terminal.terminal_command import run_user_command
+            from codelet.frontends.terminal.terminal_programs import run_user_command
 
             whole = self.pastes.expand(text)
             return "!", whole, lambda: run_user_command(whole, self.session, self.screen, self.attached)
@@ -226,6 +199,11 @@ class Repl:
             return await self._turn_of(text)
         return None
 
+    async def _evaluate_first(self, text: str) -> AsyncGenerator[Event, None] | None:
+        """Evaluate the prompt of the command line. It may come from a file: all but a /command goes to the model."""
+        self.pastes.keep(text)
+        return None if await run_if_command(self, self.commands, text) else await self._turn_of(text)
+
     async def _turn_of(self, text: str, *, typed: bool = False) -> AsyncGenerator[Event, None]:
         """Return the turn of a prompt and the files that it names. Raises UsageError if an image cannot be sent.
 
@@ -233,7 +211,11 @@ class Repl:
         """
         from codelet.context.attachments import Person
 
-        person = Person(lambda at: typed or not self.pastes.begins(text[at:]), self._confirm_file)
+        async def confirm(path: str, reason: str) -> bool:
+            head = styled(clean(f"Attach {path}? It{reason.removeprefix(path)}."))
+            return await self.choose([head], [styled("no, send the prompt without it"), styled("yes, attach it")]) == 1
+
+        person = Person(lambda at: typed or not self.pastes.begins(text[at:]), confirm)
         try:
             brought = await mentioned(self.session, text, person=person, pasted=self.pastes.pictures)
         except UsageError:
@@ -250,11 +232,6 @@ class Repl:
         """Send a prompt. `typed`: the files that it names may be attached."""
         await self.turn(await self._turn_of(text, typed=typed))
 
-    async def _confirm_file(self, path: str, reason: str) -> bool:
-        """Ask whether a file is attached."""
-        head = styled(clean(f"Attach {path}? It{reason.removeprefix(path)}."))
-        return await self.choose([head], [styled("no, send the prompt without it"), styled("yes, attach it")]) == 1
-
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
         """Run a turn. Lines still queued when it is stopped or fails go back to the input line."""
         outcome = await self.view.run(events)
@@ -266,12 +243,6 @@ class Repl:
     async def watch(self, events: AsyncGenerator[Event, None]) -> TurnStatus:
         """Show events that are not a turn, such as a compaction's, until they end or the user stops them."""
         return await self.view.run(events)
-
-    async def _ask(self, question: Question) -> Answer:
-        self.attention.asked()
-        answer = await self.view.approver.ask(question)
-        self.attention.title("working")
-        return answer
 
     async def choose(self, head: Sequence[Text], options: Sequence[Text]) -> int | None:
         """Print `head` and return the index of the chosen option, or None."""
@@ -293,13 +264,17 @@ class Repl:
         self.screen.set_look(theme)
         self.screen.ask_ground()
 
+    def open_model(self, name: str, effort: Effort | None) -> Provider:
+        """Return a model's provider. Raises CodeletError."""
+        return provider_named(name, self._settings.replace(effort=effort))
+
     async def pick_model(self) -> str | None:
         """Return the model picked from a list; None if no list can be shown, or nothing is picked."""
-        if self._models is None or self.view.is_running:
+        if self.view.is_running:
             return None
         from codelet.frontends.terminal.dialogs import pick_model
 
-        models = await self._models(now := self.session.provider.model)
+        models = await models_to_choose(self._settings, now := self.session.provider.model)
         return await pick_model(self.screen.renderer, self.prompt_line, models, now)
 
     async def warm_up(self) -> None:
@@ -308,28 +283,34 @@ class Repl:
         self.session.upkeep.server.begin()
 
     async def _next(self) -> str | None:
-        """Return the next line: one queued during a turn, else what the user types. None to leave."""
-        if self.draft.queued and (self.draft.sent or not self.can_resume):
+        """Return the next line: the first prompt, one queued during a turn, else what the user types. None to leave."""
+        if (text := self._first) is not None:
+            self._first = None
+            self.prompt_line.remember(as_prompt(text))
+        elif self.draft.queued and (self.draft.sent or not self.draft.is_cut):
             text = self.draft.next_line()
-            self.prompt_line.entered()  # its row among the waiting lines goes
-            self.screen.renderer.say_prompt(text)
+            self.prompt_line.changed()  # its row among the waiting lines goes
             self.prompt_line.remember(text)
-            return text
-        if self.draft.left or (self.draft.leaving and not self.can_resume):
+        elif self.draft.left or (self.draft.leaving and not self.draft.is_cut):
             self.exit_status = EXIT_DONE
-            return None
+        else:
+            text = await self._read()
+        if text is not None:
+            self.screen.renderer.say_prompt(text)
+        return text
+
+    async def _read(self) -> str | None:
+        """Read a line; what waits goes back into the input line."""
         default = "\n".join(part for part in (as_prompt(self.pastes.fold(self.prefill)), self.draft.withdraw()) if part)
         self.prefill = ""
         following = asyncio.create_task(self._status.follow(self.prompt_line.refresh))
         try:
-            text = await self.prompt_line.read(default)
-            self.screen.renderer.say_prompt(text)
-            return text
-        except EOFError:
-            self.exit_status = EXIT_HANGUP if self._input.closed else self.prompt_line.exit_status
-            return None
+            line = await self.prompt_line.read(default)
         finally:
             following.cancel()
+        if line is None:
+            self.exit_status = self.prompt_line.exit_status
+        return line
 
     def _with_attached(self, text: str) -> str:
         """Return the prompt for the model: attached output, then the text with its pastes."""
@@ -416,11 +397,6 @@ class Repl:
     def _cycle_mode(self) -> None:
         next_mode(self.session)
         self._begin_task(self._look())
-
-    async def _show_whole(self) -> None:
-        from codelet.frontends.terminal.pager import show_last
-
-        await show_last(self.screen)
 
     def _status_row(self) -> str:
         is_running = "view" in vars(self) and self.view.is_running

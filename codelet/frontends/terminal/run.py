@@ -102,21 +102,9 @@ async def _repl(
         if plain is not None:
             yield partial(plain, session, export, first)
             return
-        from codelet.frontends.terminal.export_log import ExportLog
         from codelet.frontends.terminal.repl import Repl
-        from codelet.frontends.terminal.slash_commands.command_list import commands_for
-        from codelet.opening import models_to_choose, provider_named
 
-        repl = Repl(
-            session,
-            commands_for(session, in_repl=True),
-            lambda name, effort: provider_named(name, settings.replace(effort=effort)),
-            ExportLog(session, settings, export),
-            first,
-            settings,
-            partial(models_to_choose, settings),
-        )
-        yield repl.run
+        yield Repl(session, settings, export, first).run
 
 
 async def _open(settings: Settings, reserved: Reserved | None, opened: list[tuple[Session, Exporting | None]]) -> None:

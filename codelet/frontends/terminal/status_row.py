@@ -1,4 +1,4 @@
-"""The greeting above the first prompt, and the status row: mode, plan, tasks, context, model, cost."""
+"""What codelet says of itself: the greeting, the status row, the window's title and notifications."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ from codelet.system.text import clean, one_line
 _BAR = 8
 _LONGEST_MODEL = 40
 _FOLLOW_SECONDS = 0.5
+LONG_SECONDS = 10.0
+"""A shorter turn is still being watched."""
+
+_KEEP_TITLE, _GIVE_TITLE_BACK = "\x1b[22;2t", "\x1b[23;2t"
 _KEYS = ("? keys", "/ commands", "@ files", "! shell", "shift-tab mode", "esc stop")
 
 
@@ -24,17 +28,16 @@ class StatusRow:
     """The row below the input line. `attached` is output for the next prompt."""
 
     def __init__(self, session: Session, attached: Sequence[str]) -> None:
-        self._session = session
-        self._attached = attached
-        self._branch = ""
+        self._session, self._attached, self._branch = session, attached, ""
 
     async def read_branch(self) -> None:
         """Read the branch. Report a repository that git does not read because another user owns it."""
         answer = await run_git(self._session.workspace, "symbolic-ref", "--short", "-q", "HEAD", timeout=3.0)
-        found = answer is not None and answer.exit_code == 0
-        self._branch = answer.stdout.decode("utf-8", "replace").strip() if answer is not None and found else ""
+        self._branch = ""
         if answer is not None and answer.foreign_owner:
             self._branch = "git not read: another owner"
+        elif answer is not None and answer.exit_code == 0:
+            self._branch = answer.stdout.decode("utf-8", "replace").strip()
 
     async def follow(self, refresh: Callable[[], None]) -> None:
         """Refresh when an extension's status changes, for example when a background task ends."""
@@ -123,3 +126,51 @@ def short_path(path: Path) -> str:
     home = os.path.expanduser("~")
     text = str(path)
     return "~" + text[len(home) :] if home != "/" and (text == home or text.startswith(home + os.sep)) else text
+
+
+class Attention:
+    """Notifications and the window's title, written with `send`; nothing unless configured.
+
+    `way` is off, bell, osc9 or osc777. With `title` the window's title shows the state, and is restored at the end.
+    """
+
+    def __init__(self, way: str, *, title: bool, workspace: Path, send: Callable[[str], None]) -> None:
+        self._way, self._titled, self._send = way, title, send
+        self._name = one_line(clean(workspace.name or "/"), 40)
+
+    def begin(self) -> None:
+        if self._titled:
+            self._send(_KEEP_TITLE)
+        self.title("")
+
+    def end(self) -> None:
+        """Restore the title, if the terminal saved it."""
+        if self._titled:
+            self._send(f"\x1b]2;\x07{_GIVE_TITLE_BACK}")
+
+    def title(self, doing: str) -> None:
+        """Show the activity in the title."""
+        if self._titled:
+            self._send(f"\x1b]2;{f'{doing} - ' if doing else ''}{self._name} - codelet\x07")
+
+    def asked(self) -> None:
+        self.title("asking")
+        self._call("codelet asks you something")
+
+    def ended(self, seconds: float, status: str) -> None:
+        """Notify after a long turn."""
+        self.title("")
+        if seconds >= LONG_SECONDS:
+            self._call(f"codelet: the turn is {status}")
+
+    def _call(self, words: str) -> None:
+        words = f"{words} ({self._name})"
+        sequence = {
+            "bell": "\x07",
+            "osc9": f"\x1b]9;{words}\x07",
+            "osc777": f"\x1b]777;notify;codelet;{words.replace(';', ',')}\x07",
+        }.get(self._way, "")
+        if len(sequence) > 1 and os.environ.get("TMUX"):  # tmux passes it to the outer terminal
+            sequence = f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"
+        if sequence:
+            self._send(sequence)

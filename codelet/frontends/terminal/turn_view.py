@@ -11,14 +11,13 @@ from typing import Literal
 from codelet.errors import CodeletError
 from codelet.events import Event, Interrupted, Steering, TurnEnd
 from codelet.events import Text as TextDelta
-from codelet.frontends.terminal.attention import Attention
 from codelet.frontends.terminal.dialogs import ApprovalDialog
-from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.show.call_rows import titles_of
 from codelet.frontends.terminal.show.renderer import FRAME_SECONDS, SLICE, Renderer
 from codelet.frontends.terminal.show.style import BAD
+from codelet.frontends.terminal.status_row import Attention
 from codelet.loop.session import Session
 from codelet.system.text import clean
 
@@ -37,20 +36,10 @@ class TurnView:
     """Shows the turns of a session. `run` runs a turn, or other events, until they end or the user stops them."""
 
     def __init__(
-        self,
-        renderer: Renderer,
-        line: PromptLine,
-        draft: Draft,
-        session: Session,
-        log: ExportLog,
-        attention: Attention,
+        self, renderer: Renderer, line: PromptLine, session: Session, log: ExportLog, attention: Attention
     ) -> None:
-        self._renderer = renderer
-        self._line = line
-        self._draft = draft
-        self._session = session
-        self._log = log
-        self._attention = attention
+        self._renderer, self._line, self._draft = renderer, line, line.draft
+        self._session, self._log, self._attention = session, log, attention
         self._task: asyncio.Task[object] | None = None
         self._stopped = self._ended = False
         self._frame: asyncio.TimerHandle | None = None
@@ -58,8 +47,8 @@ class TurnView:
         self._ticker: asyncio.TimerHandle | None = None
         self._beside: set[asyncio.Task[None]] = set()
         line.pausing = self._pause
-        line.entered = line.lay_out = self._show_waiting
-        self.approver = ApprovalDialog(renderer, line, self.stop)
+        line.changed = self._show_waiting
+        session.toolbox.ask = ApprovalDialog(renderer, line, self.stop, attention).ask
 
     async def run(self, turn: AsyncGenerator[Event, None]) -> TurnStatus:
         """Show events until they end or the user stops them. Raises CancelledError if the caller is cancelled."""
@@ -96,6 +85,7 @@ class TurnView:
                 await asyncio.sleep(0)  # a stop after the last wait is delivered here
             if task.uncancel():
                 raise asyncio.CancelledError
+        self._draft.is_cut = status != "done"
         self._attention.ended(time.monotonic() - begun, status)
         return status
 
@@ -116,8 +106,9 @@ class TurnView:
         self._attention.title("working")
         self._show_waiting()
         self._ticker = loop.call_later(_TICK_SECONDS, self._tick)
-        if self._line.take_stop():
+        if self._line.stop_wanted:
             loop.call_soon(loop.call_soon, self.stop)  # after the turn's first step
+        self._line.stop_wanted = False
         return task
 
     async def _finish(self) -> None:

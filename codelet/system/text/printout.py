@@ -12,6 +12,8 @@ _PLACES = 8
 """With this many texts at screen positions in one piece, lines are not just overwritten."""
 _SAYS_SO = re.compile(r"^Vim: Warning: (?:Output is not to|Input is not from) a terminal", re.MULTILINE)
 
+SCREENFUL = "[a full-screen program]"
+"""Its name in place of what it drew."""
 _SCREENFUL = re.compile(rf"{FULL_SCREEN.pattern}.*?(?:\x1b\[\?(?:1049|1047|47)l|\Z)", re.DOTALL)
 _SEQUENCE = re.compile(
     r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"
@@ -35,7 +37,7 @@ def as_printed(text: str) -> str:
     """
     if not any(sign in text for sign in "\x1b\r\x08\x07"):
         return text
-    text = _SCREENFUL.sub("[a full-screen program]", text)
+    text = _SCREENFUL.sub(SCREENFUL, text)
     text = _SEQUENCE.sub("", text).replace("\r\n", "\n")
     while (shorter := _BACK.sub("", text)) != text:
         text = shorter

@@ -13,8 +13,6 @@ import asyncio, sys
 from pathlib import Path
 from codelet.errors import UsageError
 from codelet.extensions.base import Command, Extension
-from codelet.frontends.terminal.slash_commands.command_list import commands_for
-from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.repl import Repl
 from codelet.providers import open_provider
 from codelet.providers.protocol import ProviderOptions
@@ -33,13 +31,10 @@ async def greet(session, name):
 class Greeting(Extension):
     commands = (Command("greet", "say hello to somebody", greet, "NAME"),)
 
-def opened(name, effort=None):
-    return open_provider(name, ProviderOptions(), "auto")
-
 async def main():
-    session = Session(opened(sys.argv[1]), workspace=Path.cwd(), extensions=[Greeting()])
-    log = ExportLog(session, Settings())
-    return await Repl(session, commands_for(session, in_repl=True), opened, log).run()
+    provider = open_provider(sys.argv[1], ProviderOptions(), "auto")
+    session = Session(provider, workspace=Path.cwd(), extensions=[Greeting()])
+    return await Repl(session, Settings()).run()
 
 sys.exit(asyncio.run(main()))
 """

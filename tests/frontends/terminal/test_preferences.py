@@ -11,9 +11,9 @@ import pytest
 
 from codelet.api import settings_from
 from codelet.errors import UsageError
-from codelet.frontends.terminal.attention import LONG_SECONDS, Attention
-from codelet.frontends.terminal.history_file import HistoryFile
-from codelet.frontends.terminal.prompt_keys import bindings_of
+from codelet.frontends.terminal.draft import HistoryFile
+from codelet.frontends.terminal.prompt_layout import bindings_of
+from codelet.frontends.terminal.status_row import LONG_SECONDS, Attention
 from codelet.settings import Settings, load_settings
 from tests.support.recorded import STATUS, Start, step
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.support.reviews import finding, found, model
 from tests.support.script import Reply, Step
 from tests.support.server import ModelServer, Recorded
 from tests.support.terminal import Terminal
+from tests.support.waiting import PATIENCE
 
 FAULTS = [
     Fault("eval(", replacement="    use(order)"),
@@ -70,6 +72,29 @@ def test_a_finding_without_a_place_is_shown(repo: Path, home: Path) -> None:
             shown = ask(running, "/review", "free(order)", STATUS)
     assert "critical  shop.py  It is freed twice" in shown and "INCOMPLETE" in shown
     assert "It goes wrong for every input." in shown and "No findings" not in shown
+
+
+def test_a_line_that_waits_comes_back_when_the_review_is_stopped(repo: Path, home: Path) -> None:
+    repositories.write(repo, {"shop.py": "eval(order)\n"})
+    may_answer = threading.Event()
+
+    def slow(recorded: Recorded) -> Step:
+        may_answer.wait(PATIENCE)
+        return script(recorded)
+
+    with ModelServer(slow) as server:
+        variables = {"CODELET_API_BASE": server.openai, "CODELET_MODEL": "openai/scripted", "OPENAI_API_KEY": "key"}
+        with Terminal(cwd=repo, home=home, env=variables, rows=40, columns=80) as running:
+            running.wait_for(STATUS)
+            running.line("/review")
+            running.wait_for("esc stops")
+            running.line("and then?")
+            running.wait_for("queued: and then?")
+            running.key("esc")
+            running.wait_for("stopped by you")
+            running.wait_for("\n› and then?\n  ask")
+            may_answer.set()
+        assert not any(b"and then?" in each.body for each in server.requests)
 
 
 def test_what_is_no_change_is_said(terminal: Terminal) -> None:

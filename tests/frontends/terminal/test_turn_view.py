@@ -13,14 +13,15 @@ import pytest
 from prompt_toolkit.history import InMemoryHistory
 
 from codelet import events
-from codelet.frontends.terminal.attention import Attention
 from codelet.frontends.terminal.completion import ReplCompleter
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.key_sequences import KeyInput
 from codelet.frontends.terminal.prompt_line import PromptLine
+from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.renderer import Renderer
+from codelet.frontends.terminal.status_row import Attention
 from codelet.frontends.terminal.turn_view import TurnView
 from codelet.loop.session import Session
 from codelet.settings import Settings
@@ -32,8 +33,6 @@ from tests.support.frames import ways
 async def test_a_stop_is_the_turns_to_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: float) -> None:
     """Its last events say what was done. With much to show, the only moment for a key is between two events."""
     told: list[str] = []
-
-    async def nothing() -> None: ...
 
     async def turn() -> AsyncGenerator[events.Event, None]:
         try:
@@ -59,23 +58,20 @@ async def test_a_stop_is_the_turns_to_tell(tmp_path: Path, monkeypatch: pytest.M
     with os.fdopen(end) as terminal:
         line = PromptLine(
             KeyInput(terminal),
-            Pastes(),
             draft,
+            TerminalScreen("plain"),
             workspace=tmp_path,
             completer=ReplCompleter(tmp_path),
             status=str,
             cycle_mode=lambda: None,
-            show_whole=nothing,
             history=InMemoryHistory(),
             settings=Settings(),
-            colours=bool,
-            fail=pytest.fail,
         )
         line.start()
         await asyncio.sleep(0)
         renderer = Renderer(OutputConsole(file=shown, width=80))
         attention = Attention("off", title=False, workspace=tmp_path, send=pytest.fail)
-        view = TurnView(renderer, line, draft, session, ExportLog(session, Settings()), attention)
+        view = TurnView(renderer, line, session, ExportLog(session, Settings()), attention)
         assert await view.run(turn()) == "stopped"
         await line.close()
     os.close(keys)

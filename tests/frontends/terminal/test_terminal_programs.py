@@ -48,6 +48,9 @@ def test_it_has_a_terminal_that_programs_can_use(start: Start, repo: Path) -> No
     terminal.wait_for("got 1b")
     back(terminal)
     assert b"\x1b[?1000l" in terminal.raw
+    terminal.line(r"!printf '\033[?1049hDrawn\033[?1049l\033[?25h'")
+    back(terminal)
+    assert terminal.text.rpartition("25h'\n")[2].startswith("\n›"), "one blank row"
     terminal.line("!cd src")
     terminal.wait_for("no lasting effect")
     back(terminal)
@@ -63,7 +66,7 @@ def test_what_a_program_left_of_its_own_is_taken_back(start: Start) -> None:
     terminal = start(step("I saw it."), step("And again."), rows=20)
     terminal.wait_for(STATUS)
     # Line drawing for letters, and four rows that scroll; the line's echo is not taken for its output.
-    terminal.line(r"!printf 'dra\167n\033)0\016\033[3;6r\033[5;1H'")
+    terminal.line(r"!printf 'dra\167n\033)0\016\033[3;6r\033[5;1H'; sleep 1")
     terminal.wait_for("drawn")
     back(terminal)
     for said in ("I saw it.", "And again."):

@@ -1,7 +1,4 @@
-"""A `!` line: a command on its own terminal, so vim, `git add -p` and sudo work. With `!!` the model does not see it.
-
-Keys go to it directly. Its output is shown unchanged, except for secrets of the environment.
-"""
+"""Programs that have the terminal for a time: the commands of `!` lines, the user's pager and editor."""
 
 from __future__ import annotations
 
@@ -10,27 +7,28 @@ import codecs
 import fcntl
 import os
 import re
+import shlex
 import sys
 import termios
-import time
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shutil import which
 
 from codelet.errors import UsageError
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.call_rows import how_it_ended
-from codelet.frontends.terminal.show.numbers import duration
+from codelet.frontends.terminal.show.shown_parts import part_rows
 from codelet.loop.session import Session
 from codelet.safety.secrets import Masker
-from codelet.system.process import Finished, StartError, run_child
-from codelet.system.process.start import attended_environment
-from codelet.system.text.printout import FULL_SCREEN, as_printed
+from codelet.settings import current_folder
+from codelet.system.process import Finished, StartError, find_program, run_child
+from codelet.system.process.foreground import run_on_terminal
+from codelet.system.process.start import attended_environment, supplied_by
+from codelet.system.text.printout import FULL_SCREEN, SCREENFUL, as_printed
 from codelet.tools.bash import exit_line
 
-_TOLD_SECONDS = 5.0
-"""A longer command is reported with its time."""
 _KEPT = 30_000
 _SECONDS = 86_400.0
 _CHUNK = 1 << 16
@@ -48,27 +46,25 @@ _ENTERED = re.compile(rf"{FULL_SCREEN.pattern}(?!.*\x1b\[\?(?:1049|1047|47)l)", 
 
 
 async def run_user_command(line: str, session: Session, screen: TerminalScreen, attached: list[str]) -> None:
-    """Run a `!` line. Its output goes to `attached`, for the next prompt. Raises CodeletError."""
+    """Run a `!` line on its own terminal, so vim, `git add -p` and sudo work. Raises CodeletError.
+
+    Its output goes to `attached`, for the next prompt; that of a `!!` line does not.
+    """
     words = line.lstrip("!").strip()
     if not words:
         raise UsageError("write the shell command right after the !, or after !! to keep its output from the model")
     masker = session.toolbox.masker
     command = _TerminalCommand(words, session.workspace, masker)
-    began = time.monotonic()
     try:
         async with screen.lent(command.resized):
             await command.run()
     except StartError as error:
         raise UsageError(str(error)) from None
     screen.renderer.printed()
-    seconds = time.monotonic() - began
-    took = f" after {duration(seconds)}" if seconds > _TOLD_SECONDS else ""
     if command.exit_code is None:
         screen.note("stopped")
     elif command.exit_code:
-        screen.fail(f"{how_it_ended(command.exit_code)}{took}")
-    elif took:
-        screen.note(f"done{took}")
+        screen.fail(how_it_ended(command.exit_code))
     if (first := words.split()[0]) in ("cd", "pushd", "popd", "export"):
         screen.note(f"{first} has no lasting effect: each ! starts a new shell in the workspace")
     if not line.startswith("!!"):
@@ -76,20 +72,19 @@ async def run_user_command(line: str, session: Session, screen: TerminalScreen, 
 
 
 class _TerminalCommand:
-    """One run. `text` is for the model; `exit_code` is None if the user stopped it."""
+    """One run; `exit_code` is None if the user stopped it. `text` is for the model.
+
+    Keys go to the command directly. Its output is shown unchanged, except for secrets of the environment.
+    """
 
     def __init__(self, command: str, workspace: Path, masker: Masker) -> None:
-        self._command = command
-        self._workspace = workspace
+        self._command, self._workspace = command, workspace
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._masking = masker.stream() if masker.has_secrets else None
+        self._masking = masker.stream()
         self._flush: asyncio.TimerHandle | None = None
-        self._printed = ""
-        self._cut = False
-        self._keys = b""
+        self._printed, self._cut, self._keys = "", False, b""
         self._master = -1
         self._task: asyncio.Task[Finished] | None = None
-        self._stopped = False
         self.exit_code: int | None = None
 
     @property
@@ -107,13 +102,22 @@ class _TerminalCommand:
         self._master, terminal = os.openpty()
         os.set_blocking(self._master, False)
         self.resized()
+        child = run_child(
+            self._command, cwd=self._workspace, environment=attended_environment(), timeout=_SECONDS,
+            output_limit=_KEPT, terminal=terminal,
+        )  # fmt: skip
         try:
             with _raw_keys():
+                self._task = asyncio.create_task(child)
                 loop.add_reader(self._master, self._show_next)
                 loop.add_reader(sys.stdin.fileno(), self._pass_keys)
                 try:
-                    await self._to_its_end(terminal)
+                    await asyncio.wait([self._task])
+                    if not self._task.cancelled():
+                        self.exit_code = self._task.result().exit_code
                 finally:
+                    self._task.cancel()
+                    await asyncio.wait([self._task])
                     for descriptor in (sys.stdin.fileno(), self._master):
                         loop.remove_reader(descriptor)
                     loop.remove_writer(self._master)
@@ -123,29 +127,13 @@ class _TerminalCommand:
             master, self._master = self._master, -1
             os.close(master)
 
-    async def _to_its_end(self, terminal: int) -> None:
-        child = run_child(
-            self._command, cwd=self._workspace, environment=attended_environment(), timeout=_SECONDS,
-            output_limit=_KEPT, terminal=terminal,
-        )  # fmt: skip
-        self._task = asyncio.create_task(child)
-        try:
-            self.exit_code = (await self._task).exit_code
-        except asyncio.CancelledError:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError, StartError):
-                await self._task
-            if not self._stopped:
-                raise
-
     def _pass_keys(self) -> None:
-        """Hand on what the user types. ESC alone stops a command that reads whole lines or nothing."""
+        """Pass on what the user types. ESC alone stops a command that reads whole lines or nothing."""
         try:
             keys = os.read(sys.stdin.fileno(), _CHUNK)
         except OSError:
             keys = b""
         if not keys or (keys == b"\x1b" and termios.tcgetattr(self._master)[tty.LFLAG] & termios.ICANON):
-            self._stopped = True
             if self._task is not None:
                 self._task.cancel()
             return
@@ -166,16 +154,14 @@ class _TerminalCommand:
             data = os.read(self._master, _CHUNK)
         except OSError:  # nothing now, or no one has the terminal open
             return False
-        text = self._decoder.decode(data)
-        self._show(text if self._masking is None else self._masking.feed(text))
+        self._show(self._masking.feed(self._decoder.decode(data)))
         if self._flush is not None:
             self._flush.cancel()
         self._flush = asyncio.get_running_loop().call_later(_HELD_SECONDS, self._show_held)
         return bool(data)
 
     def _show_held(self) -> None:
-        if self._masking is not None:
-            self._show(self._masking.flush())
+        self._show(self._masking.flush())
 
     def _show(self, text: str) -> None:
         sys.stdout.write(text)
@@ -194,7 +180,7 @@ class _TerminalCommand:
         if "\x1b" in self._printed or "\x0e" in self._printed:
             left = _LEAVE_SCREEN if _ENTERED.search(self._printed) else ""
             sys.stdout.write(left + _BACK_TO_NORMAL)
-        if self._printed and not self._printed.endswith("\n"):
+        if as_printed(self._printed).removesuffix(SCREENFUL)[-1:] not in ("", "\n"):
             sys.stdout.write("\r\n")
         sys.stdout.flush()
 
@@ -217,3 +203,50 @@ def _raw_keys() -> Iterator[None]:
     finally:
         with suppress(termios.error):  # the terminal may be gone
             termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+async def show_last(screen: TerminalScreen) -> None:
+    """Open the pager; without one, print the last part."""
+    parts = screen.renderer.shown_parts
+    if (part := parts.last()) is None and not parts.asked:
+        screen.note("nothing was shown yet, or since /clear")
+        return
+    renderer = screen.renderer
+    rows, place = parts.rows(renderer.width)
+    async with screen.lent(lambda: None):
+        shown = await _page(renderer.written(rows), place + 1)
+    if not shown and part is not None:
+        screen.say(*part_rows(part, renderer.width))
+
+
+async def _page(text: str, line: int) -> bool:
+    """Show a text from a line on (from 1) in $PAGER, less or more; return False without one.
+
+    A name without a folder is not searched in the workspace.
+    """
+    try:
+        named = shlex.split(os.environ.get("PAGER", ""))
+    except ValueError:
+        named = []
+    for name, *rest in (*([named] if named else ()), ["less"], ["more"]):
+        if program := which(name) if "/" in name else find_program(name, current_folder()):
+            # -R passes on colours, and nothing else that a terminal obeys.
+            own = ["-R", f"+{line}g"] if os.path.basename(name) == "less" else []
+            with suppress(StartError):
+                await run_on_terminal([program, *rest, *own], text, os.environ)
+                return True
+    return False
+
+
+def why_no_editor(workspace: Path) -> str:
+    """Return why the user's editor may not start, or "". The repository must not supply it."""
+    for variable in ("VISUAL", "EDITOR"):
+        try:
+            words = shlex.split(os.environ.get(variable, ""))
+        except ValueError as error:
+            return f"{variable} cannot be read: {error}"
+        if found := which(words[0]) if words else None:
+            if not supplied_by(workspace, found):
+                return ""
+            return f"{variable} names {found}, which this folder could supply: give the path of a program outside it"
+    return ""
