@@ -27,7 +27,6 @@ _ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f
 _NO_FILE = b"/dev/null"
 _SUBMODULE = b"160000"
 _LARGEST_HUNK, _BINARY_IN = 16 << 20, 8_000
-_SIGNATURE = b"-- "  # `git format-patch` writes it after the last hunk
 
 
 class Hunk(Record, kw_only=True):
@@ -113,7 +112,7 @@ def parse_diff(given: Iterable[bytes]) -> Iterator[FileDiff]:
         elif header.startswith(b"From "):  # the next of several mails, with its message before its changes
             yield file.closed()
             file, odd = None, b""
-        elif not file.takes(header) and header[:1] in (b"+", b"-", b" ", b"@") and header != _SIGNATURE:
+        elif not file.takes(header) and header[:1] in (b"+", b"-", b" ", b"@") and header != b"-- ":  # a mail's signature
             file.overran(header)
         line = next(lines, None)
     if file is not None:
