@@ -112,7 +112,7 @@ def parse_diff(given: Iterable[bytes]) -> Iterator[FileDiff]:
         elif header.startswith(b"From "):  # the next of several mails, with its message before its changes
             yield file.closed()
             file, odd = None, b""
-        elif not file.takes(header) and header[:1] in (b"+", b"-", b" ", b"@") and header != b"-- ":  # a mail's signature
+        elif not file.takes(header) and header[:1] in (b"+", b"-", b" ", b"@") and header != b"-- ":  # a mail's end
             file.overran(header)
         line = next(lines, None)
     if file is not None:
