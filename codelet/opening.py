@@ -369,7 +369,7 @@ async def _own_provider(settings: Settings, *, needs_model: bool) -> Provider:
     """The provider of the model that the settings name, else of what is there."""
     if settings.model is not None:
         return provider_named(settings.model, settings)
-    from codelet.providers.choice.choose import NoModel, choose_model
+    from codelet.providers.choice.known import NoModel, choose_model
 
     try:
         model = await choose_model(settings.api_base, settings.api_key, own=settings.vendors)

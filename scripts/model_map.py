@@ -10,8 +10,8 @@ import json
 import re
 from typing import Any
 
-from codelet.providers.catalog import vendors
-from codelet.providers.facts import COPY, WIRES, whole_map
+from codelet.providers.catalog import WIRES, vendors
+from codelet.providers.facts import COPY, whole_map
 
 _READ = re.compile(
     r"litellm_provider|mode|deprecation_date|max_(?:input_|output_)?tokens|off_peak_pricing"

@@ -12,7 +12,7 @@ from typing import Literal
 from codelet.errors import UsageError
 from codelet.providers.catalog import vendor_of
 from codelet.providers.endpoint import endpoint_for, speaks_responses
-from codelet.providers.facts import has_litellm, is_listed, is_provider
+from codelet.providers.facts import litellm_folder, litellm_knows
 from codelet.providers.protocol import Provider, ProviderOptions
 
 Transport = Literal["auto", "native", "litellm"]
@@ -60,11 +60,10 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
 
 def _by_litellm(model: str, options: ProviderOptions, is_known: bool) -> Provider:
     """Litellm's provider; `is_known`: codelet knows the vendor. Raises UsageError."""
-    if not has_litellm():
+    if litellm_folder() is None:
         raise UsageError(f"{model} is asked through litellm, which is not installed: pip install litellm")
     if options.api_base is None:
-        prefix, slash, _ = model.partition("/")
-        if not (is_known or is_listed(model) or is_listed(prefix) or (slash and is_provider(prefix))):
+        if not (is_known or litellm_knows(model)):
             from codelet.providers.choice.known import refused_name  # for mistakes only
 
             raise UsageError(refused_name(model, options))

@@ -16,11 +16,11 @@ from codelet.providers.quirks import Quirks
 from codelet.record import Record
 
 Wire = Literal["openai", "anthropic"]
-_WIRES = ("chat", "responses")
+WIRES = ("chat", "responses")
 
 
 class Vendor(Record, kw_only=True):
-    """A service or a local server. Model names begin with `prefix` and a slash; `name` is for people.
+    """A service or a local server. Model names begin with `prefix` and a slash; `name` is for users.
 
     `vendors.toml` explains the fields.
     """
@@ -73,7 +73,7 @@ def table_names(file: str = _FILE) -> list[str]:
 
 @cache
 def table(name: str, file: str = _FILE) -> Mapping[str, Any]:
-    """One table of `vendors.toml`, or of another `file` next to it; empty if there is none.
+    """One table of `vendors.toml`, or of another `file` next to it; empty if it is missing.
 
     Only that table is read, each value as JSON: importing a TOML parser would take a fifth of the start.
     """
@@ -134,4 +134,4 @@ def asked_wire(model: str) -> str | None:
     """The API in a name, "chat" or "responses", if its vendor has both; else None."""
     vendor, _, rest = model.partition("/")
     wire, slash, _ = rest.partition("/")
-    return wire if slash and wire in _WIRES and table(vendor).get("responses") else None
+    return wire if slash and wire in WIRES and table(vendor).get("responses") else None

@@ -1,14 +1,7 @@
 """Vendors from the user's settings file: tables `[vendors.NAME]`, in the form of `vendors.toml`.
 
-    [vendors.inhouse]
-    base = "https://models.inhouse.example/v1"      # the address, without /chat/completions
-    key = "INHOUSE_API_KEY"                         # the variable that holds the key; optional for a local server
-    name = "In-house"                               # for people; default: NAME
-    wire = "openai"                                 # or "anthropic"
-    model = "house-large"                           # the default model
-    quirks = {alternating = true}                   # fields of `quirks.Quirks`
-
-Model names then begin with `inhouse/`. Only the user's file may hold such a table: it decides where a key is sent.
+Model names then begin with NAME and a slash. Only the user's file may hold such a table: it decides where a key is
+sent. `codelet/help/settings.md` has an example.
 """
 
 from __future__ import annotations
@@ -66,15 +59,14 @@ def vendors_from(table: object) -> tuple[Vendor, ...]:
         if not named and (given.key or not local):
             example = prefix.upper().replace("-", "_")
             raise ValueError(f"{place}.key must name the variable that holds the key, such as {example}_API_KEY")
-        fields: dict[str, Any] = {
+        fields = {
             "name": given.name or prefix,
             "base": given.base.rstrip("/"),
             "wire": given.wire,
             "local": local,
+            "key_names": [given.key] if given.key else [],
+            **({"model": given.model.removeprefix(f"{prefix}/")} if given.model else {}),
         }
-        fields["key_names"] = [given.key] if given.key else []
-        if given.model:
-            fields["model"] = given.model.removeprefix(f"{prefix}/")
         found.append(vendor_from(prefix, fields, checked_quirks(given.quirks, f"{place}.quirks")))
     return tuple(found)
 

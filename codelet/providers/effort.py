@@ -35,12 +35,17 @@ class AskedEffort:
         self.level = level
         self._name = real_name(model).rpartition("/")[2]
         self._form = form
-        self._word = level if words is None else nearest_word(level, words)
         self._has_learned = False
         self._notes: list[str] = []
-        if words == ():
-            self._notes.append(f"{self._name} takes no effort: {level!r} is not sent")
-        self._compare()
+        self._take((level,) if words is None else words)
+
+    def _take(self, words: tuple[str, ...]) -> None:
+        """Use the nearest of the model's words from now on."""
+        self._word = nearest_word(self.level, words)
+        if self._word is None:
+            self._notes.append(f"{self._name} takes no effort: {self.level!r} is not sent")
+        elif self._word != self.level:
+            self._notes.append(f"{self._name} has no effort {self.level!r}: its nearest, {self._word!r}, is taken")
 
     def fields(self) -> dict[str, Any]:
         word = self._word
@@ -77,15 +82,9 @@ class AskedEffort:
             return False
         listed = None if self._has_learned else _LISTED.search(text)
         words = tuple(word for word in _ORDER if listed and word != self._word and re.search(rf"\b{word}\b", listed[1]))
-        self._has_learned, self._word = True, nearest_word(self.level, words)
-        if self._word is None:
-            self._notes.append(f"{self._name} refused the effort {self.level!r}: it is no longer sent")
-        self._compare()
+        self._has_learned = True
+        self._take(words)
         return True
-
-    def _compare(self) -> None:
-        if self._word not in (None, self.level):
-            self._notes.append(f"{self._name} has no effort {self.level!r}: its nearest, {self._word!r}, is taken")
 
 
 def nearest_word(level: Effort, words: tuple[str, ...]) -> str | None:

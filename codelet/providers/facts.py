@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from codelet.providers.catalog import holds, known_vendor, real_name, table, vendor_of, vendors
+from codelet.providers.catalog import WIRES, holds, known_vendor, real_name, table, vendor_of, vendors
 from codelet.record import Record
 from codelet.usage import ChargedUsage, Usage
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import mmap
 
 DEFAULT_WINDOW = 128_000
-WIRES = ("chat", "responses")
 
 _WEEK, _DAY = 7 * 24 * 60, 24 * 60
 _PRICES = {
@@ -161,11 +160,6 @@ def model_facts(model: str) -> ModelFacts:
     return (facts or _family_facts(model)).replace(prefix_bound=holds("bound", model))
 
 
-def is_listed(text: str) -> bool:
-    """Return whether the map holds this model name, or a provider of this name."""
-    return _entry(text) is not None or _map().find(b'"litellm_provider": ' + json.dumps(text).encode()) >= 0
-
-
 def names_entry(model: str) -> bool:
     """Return whether the map lists this model: by its full name, or at the prefix's provider."""
     provider, _, rest = model.partition("/")
@@ -177,20 +171,23 @@ def names_entry(model: str) -> bool:
 
 def whole_map() -> dict[str, dict[str, Any]]:
     """All entries by name."""
-    found: dict[str, dict[str, Any]] = json.loads(_map()[:] or b"{}")
+    found: dict[str, dict[str, Any]] = json.loads(_map()[:])
     return found
 
 
-def is_provider(name: str) -> bool:
-    """Return whether litellm has a provider of this name; its source is read, not run."""
-    folder = _folder()
-    path = folder / "types" / "utils.py" if folder else None
-    if path is None or not path.is_file():
-        return False
-    listed = (
-        path.read_text(encoding="utf-8", errors="replace").partition("class LlmProviders(")[2].partition("\nclass ")[0]
-    )
-    return re.search(rf'^    \w+ = "{re.escape(name)}" *(#.*)?$', listed, re.MULTILINE) is not None
+def litellm_knows(model: str) -> bool:
+    """Return whether the map has this model or its provider, or litellm's source, which is read, not run, has the
+    provider.
+    """
+    provider, slash, _ = model.partition("/")
+    if _entry(model) is not None or not slash:
+        return _entry(model) is not None
+    if _map().find(b'"litellm_provider": ' + json.dumps(provider).encode()) >= 0:
+        return True
+    path = (litellm_folder() or COPY) / "types" / "utils.py"
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    listed = text.partition("class LlmProviders(")[2].partition("\nclass ")[0]
+    return re.search(rf'^    \w+ = "{re.escape(provider)}" *(#.*)?$', listed, re.MULTILINE) is not None
 
 
 def _entry(name: str) -> dict[str, Any] | None:
@@ -204,43 +201,32 @@ def _entry(name: str) -> dict[str, Any] | None:
     return entry
 
 
-def _map() -> mmap.mmap | bytes:
-    """The text of the map for one search: what is read of a map that stays open counts as memory. Empty without one."""
+def _map() -> mmap.mmap:
+    """The text of the map for one search: what is read of a map that stays open counts as memory."""
     import mmap
 
-    path = _map_path()
-    if path is None:
-        return b""
-    with path.open("rb") as file:
+    with _map_path().open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 @cache
-def _map_path() -> Path | None:
-    """The map next to litellm's code, else codelet's copy; None without both."""
-    folder = _folder()
+def _map_path() -> Path:
+    """The map next to litellm's code, else codelet's copy."""
+    folder = litellm_folder()
     path = folder / "model_prices_and_context_window_backup.json" if folder else COPY
-    return next((each for each in (path, COPY) if each.is_file()), None)
+    return path if path.is_file() else COPY
 
 
 def map_source() -> str:
     """Return the source of windows and prices, in a few words."""
-    path = _map_path()
-    if path is None:
-        return "no list of models is installed"
-    if path == COPY:
+    if _map_path() == COPY:
         return "windows and prices are from codelet's copy of litellm's map"
     from importlib.metadata import version
 
     return f"windows and prices are from litellm {version('litellm')}'s map"
 
 
-def has_litellm() -> bool:
-    """Return whether litellm is installed."""
-    return _folder() is not None
-
-
-def _folder() -> Path | None:
+def litellm_folder() -> Path | None:
     """The folder of litellm's code, found without importing it; None if it is not installed."""
     from importlib.util import find_spec
 
@@ -255,15 +241,13 @@ def entry_facts(entry: dict[str, Any]) -> ModelFacts:
     Some makers' own models take images only if it says so. Some of OpenAI's reason unless they are told not to.
     """
     own, images = table(str(entry.get("litellm_provider"))), entry.get("supports_vision")
-    silent = (
-        bool(own.get("silent_tools") and entry.get("supports_none_reasoning_effort")) and entry.get("mode") == "chat"
-    )
+    takes_none = own.get("silent_tools") and entry.get("supports_none_reasoning_effort") and entry.get("mode") == "chat"
     return ModelFacts(
         window=_positive_int(entry.get("max_input_tokens") or entry.get("max_tokens")) or DEFAULT_WINDOW,
         max_output=_positive_int(entry.get("max_output_tokens")),
         tiers=(tiers := _tiers(entry)),
         off_peak=_off_peak(entry.get("off_peak_pricing"), tiers[0][1]) if tiers else None,
-        tools_without_reasoning=bool(silent) and entry.get("default_reasoning_effort") != "none",
+        tools_without_reasoning=bool(takes_none) and entry.get("default_reasoning_effort") != "none",
         reasons=bool(entry.get("supports_reasoning")),
         cache_marks=bool(entry.get("supports_prompt_cache_breakpoint")),
         efforts=_efforts(entry),
@@ -278,18 +262,17 @@ def entry_facts(entry: dict[str, Any]) -> ModelFacts:
 
 def _tiers(entry: dict[str, Any]) -> tuple[tuple[int, Prices], ...]:
     """The prices in an entry; a tier overrides those below it. Empty without prices of input and output."""
-    base: dict[str, Any] = {field: entry.get(name) or None for name, field in _PRICES.items()}
-    if base["input"] is None or base["output"] is None:
-        return ()
-    changes: dict[int, dict[str, float]] = {}
+    prices: dict[int, dict[str, float]] = {}
     for name, price in entry.items():
-        of, _, bound = name.rpartition("_above_")
-        thousands = bound.removesuffix("k_tokens")
-        if of in _PRICES and thousands != bound and thousands.isdecimal() and price:
-            changes.setdefault(int(thousands) * 1_000, {})[_PRICES[of]] = price
+        match = re.fullmatch(r"(\w+?)(?:_above_(\d+)k_tokens)?", name)
+        if price and match is not None and match[1] in _PRICES:
+            prices.setdefault(int(match[2] or 0) * 1_000, {})[_PRICES[match[1]]] = price
+    base = prices.pop(0, {})
+    if not {"input", "output"} <= base.keys():
+        return ()
     tiers = [(0, Prices(**base))]
-    for above in sorted(changes):
-        tiers.append((above, tiers[-1][1].replace(**changes[above])))
+    for above in sorted(prices):
+        tiers.append((above, tiers[-1][1].replace(**prices[above])))
     return tuple(tiers)
 
 
@@ -324,15 +307,12 @@ def _positive_int(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-_VERSIONED = r"([a-z][a-z0-9-]*?[a-z-]?)(\d{1,2})(?:[.-](\d{1,2}))?((?:-[a-z][a-z0-9]*)*)"
-
-
 def _family_facts(model: str) -> ModelFacts:
     """The facts for a model newer than the map: the vendor's own figures, else its family's.
 
     A family is the name without its version: `gpt-7-sol` belongs to that of `gpt-6.1-sol`, else to that of `gpt-6`. The
     newest known model that is not newer gives window, output limit and abilities, but no prices: they change with each
-    version. A window below the default counts only for the same main version: windows grow.
+    version.
     """
     vendor, _, name = model.rpartition("/")
     bare = vendor_of(name)
@@ -340,47 +320,30 @@ def _family_facts(model: str) -> ModelFacts:
     if known_vendor(maker) is None:
         maker = next((each.prefix for each in vendors() if maker in table(each.prefix).get("called", ())), maker)
     newer = table(f'{maker}.newer."{name}"')
-    like = newer.get("like", "")
-    if (known := _entry(like)) is not None:
+    if (known := _entry(newer.get("like", ""))) is not None:
         facts = entry_facts({**known, **newer})
         return facts if vendor in ("", maker) else facts.replace(tiers=())
-    found = _newest(maker, name)
-    if found is None:
-        return ModelFacts()
-    wanted, near = name_parts(name), name_parts(found[0])
-    same = wanted is not None and near is not None and wanted[1][0] == near[1][0]
-    if found[1].window < DEFAULT_WINDOW and not same:
-        return ModelFacts()
-    return found[1].replace(known=False, tiers=(), like=found[0])
-
-
-def _newest(maker: str, name: str) -> tuple[str, ModelFacts] | None:
-    """The newest model of the family that is not newer than this one, with its facts."""
-    wanted = name_parts(name.lower())
+    wanted, found = name_parts(name), []
     if wanted is None or not maker:
-        return None
-    stem, version, kind = wanted
-    best: tuple[tuple[bool, tuple[int, int], bool], str, ModelFacts] | None = None
-    prefix = b"" if maker in table("bare").values() else re.escape(f"{maker}/").encode()
-    listed = rb'\n *"(%b[0-9][^"/]*)": \{' % (prefix + re.escape(stem).encode())
-    for match in re.finditer(listed, _map()):
-        full = match[1].decode()
-        entry = _entry(full) or {}
-        known = name_parts(full.rpartition("/")[2].lower())
-        if known is None or known[0] != stem or known[1] > version:
+        return ModelFacts()
+    prefix = "" if maker in table("bare").values() else f"{maker}/"
+    for match in re.finditer(rb'\n *"(%b[0-9][^"/]*)": \{' % re.escape(prefix + wanted[0]).encode(), _map()):
+        entry, other = _entry(match[1].decode()) or {}, match[1].decode().rpartition("/")[2]
+        parts = name_parts(other)
+        if parts is None or parts[0] != wanted[0] or parts[1] > wanted[1]:
             continue
-        if entry.get("litellm_provider") != maker or entry.get("mode") not in WIRES:
-            continue
-        rank = (known[2] == kind, known[1], not known[2])
-        if best is None or rank > best[0]:
-            best = (rank, full.rpartition("/")[2], entry_facts(entry))
-    return None if best is None else best[1:]
+        if entry.get("litellm_provider") == maker and entry.get("mode") in WIRES:
+            found.append(((parts[2] == wanted[2], parts[1], not parts[2]), other, entry))
+    if not found:
+        return ModelFacts()
+    _, like, entry = max(found, key=lambda each: each[0])
+    return entry_facts(entry).replace(known=False, tiers=(), like=like)
 
 
 def name_parts(name: str) -> tuple[str, tuple[int, int], str] | None:
-    """The name before the version, the version, and the kind after it; None without a version."""
-    match = re.fullmatch(_VERSIONED, name)
-    if match is None or not match[1]:
+    """The name before the version, the version, and the kind after it, in small letters; None without a version."""
+    match = re.fullmatch(r"([a-z][a-z0-9-]*?[a-z-]?)(\d{1,2})(?:[.-](\d{1,2}))?((?:-[a-z][a-z0-9]*)*)", name.lower())
+    if match is None:
         return None
     return match[1], (int(match[2]), int((match[3] or "").ljust(2, "0"))), match[4]  # 4.20 came before 4.7
 

@@ -54,13 +54,10 @@ def http_failure(
     detail = error_detail(without_key(body, key))
     lowered = detail.lower() + body[:2_000].lower()
     overflow = is_overflow(lowered, status)
-    of_proxy = bool(proxy) and not _is_of_server(status, headers, body)
-    if of_proxy and status == 407:
-        headline = f"the proxy {proxy} wants credentials (407); {PROXY_LOGIN}"
-    elif of_proxy and any(name.startswith("proxy-") for name in headers):
-        headline = f"the proxy {proxy} answered with status {status}"
-    elif of_proxy:
+    if proxy and not _is_of_server(status, headers, body):
         headline = f"{place}, through the proxy {proxy}, answered with status {status}; check the proxy variables"
+        if status == 407:
+            headline = f"the proxy {proxy} wants credentials (407); {PROXY_LOGIN}"
     elif overflow:
         headline = f"the prompt does not fit the model's window ({status})"
     elif status in (400, 404) and _says(lowered, "no_tools"):
@@ -68,7 +65,7 @@ def http_failure(
     elif status in (401, 403) and _PAGE.match(body):
         gateway = f"a gateway ({headers['server'][:40]})" if headers.get("server") else "a gateway"
         headline = (
-            f"{gateway} in front of {place} refused the request ({status}), not the API; "
+            f"{gateway}, not the API at {place}, refused the request ({status}); "
             "check --api-base, and the network, VPN or proxy in use"
         )
     elif status in (401, 403) or (status == 400 and _WRONG_KEY in lowered):
@@ -115,23 +112,23 @@ def _failure(
 
 
 def _is_of_server(status: int, headers: dict[str, str], body: str) -> bool:
-    """Return whether an answer through a proxy is the server's: a JSON error without a proxy's headers.
+    """Return whether an answer through a proxy is the server's: a JSON error with a message, without a proxy's headers.
 
     A 413 counts as the server's in any form: the prompt has to be shorter.
     """
-    if status in (407, 413) or any(name.startswith("proxy-") for name in headers):
-        return status == 413
-    found = _parsed(body)
-    return isinstance(found, dict) and any(found.get(name) for name in ("error", "message", "detail"))
+    of_proxy = status == 407 or any(name.startswith("proxy-") for name in headers)
+    return status == 413 or (not of_proxy and isinstance(json_error(body), str))
 
 
-def _parsed(body: str) -> Any:
-    """The JSON in a body, the first of a list; None for anything else."""
+def json_error(body: str) -> Any:
+    """The error in a JSON body: its message or details, or an object that says more; None for another body."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    return found[0] if isinstance(found, list) and found else found
+    found = found[0] if isinstance(found, list) and found else found
+    error = found.get("error") or found if isinstance(found, dict) else None
+    return (error.get("message") or error.get("detail") or error) if isinstance(error, dict) else error
 
 
 def stream_failure(error: object) -> ProviderError:
@@ -207,28 +204,17 @@ def without_key(text: str, key: str | None) -> str:
 
 def error_detail(body: str) -> str:
     """The message in a JSON error body, a page's title, or the start of another body, on one line."""
-    found = _parsed(body)
-    if isinstance(found, dict):
-        found = found.get("error") or found
-    if isinstance(found, dict):
-        found = found.get("message") or found.get("detail") or json.dumps(found)
+    found = json_error(body)
     if found is None:
         title = _TITLE.search(body[:20_000]) if _PAGE.match(body) else None
         found = title[1] if title and title[1].strip() else body
-    return " ".join(str(found)[:5_000].split())[:300]
+    text = found if isinstance(found, str) else json.dumps(found)
+    return " ".join(text[:5_000].split())[:300]
 
 
 def retry_after(headers: dict[str, str]) -> float | None:
-    """The seconds in `retry-after-ms` or `retry-after`, which may be a date; None if there are none."""
+    """The seconds in `retry-after-ms` or `retry-after`; None without a number."""
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        with suppress(ValueError):
-            if name in headers:
-                return max(0.0, float(headers[name]) / unit)
-    if "retry-after" not in headers:
-        return None
-    from datetime import UTC, datetime
-    from email.utils import parsedate_to_datetime
-
-    with suppress(TypeError, ValueError):
-        return max(0.0, (parsedate_to_datetime(headers["retry-after"]) - datetime.now(UTC)).total_seconds())
+        with suppress(ValueError, KeyError):
+            return max(0.0, float(headers[name]) / unit)
     return None

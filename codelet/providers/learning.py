@@ -34,20 +34,12 @@ class Sender(Protocol):
 
 def learn(sender: Sender, error: ProviderError, request: Request) -> bool:
     """Return whether later requests have another form because of this refusal."""
-    text = str(error).lower()
     lessons = [name for name in table_names(_FILE) if name.startswith("lesson.") and name not in sender.learnt]
     for name in lessons if not error.overflow else ():
         lesson = table(name, _FILE)
-        if not _fits(lesson, sender.api, error.status or 0, text):
+        if not _fits(lesson, sender.api, error) or not _changes(lesson, sender, request, error):
             continue
-        if "change" in lesson:
-            if not _changes(lesson["change"], sender, request, error):
-                continue
-        else:
-            changed = sender.quirks.replace(**dict(lesson["quirks"]))
-            if changed == sender.quirks:
-                continue
-            sender.quirks = changed
+        if "quirks" in lesson:
             sender.learnt.add(name)
         if "note" in lesson:
             sender.notes.append(lesson["note"].format(model=sender.model))
@@ -55,37 +47,31 @@ def learn(sender: Sender, error: ProviderError, request: Request) -> bool:
     return False
 
 
-def _fits(lesson: Mapping[str, Any], api: str, status: int, text: str) -> bool:
+def _fits(lesson: Mapping[str, Any], api: str, error: ProviderError) -> bool:
     """Return whether a refusal is about the lesson's field."""
-    if api not in lesson.get("apis", (api,)) or status not in lesson.get("statuses", (400, 422)):
+    if api not in lesson.get("apis", (api,)) or (error.status or 0) not in lesson.get("statuses", (400, 422)):
         return False
-    also = lesson.get("also", "")
+    also, text = lesson.get("also", ""), str(error).lower()
     if also == "reasoning" and "effort" in text:
         return False  # the word is part of another field's name
     words = lesson["words"] if "words" in lesson else table(lesson["words_of"], _FILE)
     return also in text and any(each in text for each in words)
 
 
-def _changes(what: str, sender: Sender, request: Request, error: ProviderError) -> bool:
-    """Apply a lesson that quirks cannot say; return whether anything has changed."""
+def _changes(lesson: Mapping[str, Any], sender: Sender, request: Request, error: ProviderError) -> bool:
+    """Apply a lesson; return whether anything has changed."""
     quirks, text = sender.quirks, str(error).lower()
-    match what:
-        case "schema":
-            if request.schema is None or (request.tools and quirks.structured != "always"):
-                return False
+    match lesson.get("change"):
+        case "schema" if request.schema is not None and (not request.tools or quirks.structured == "always"):
             sender.quirks = quirks.replace(structured="never")
-        case "effort":
-            if sender.asked is None or not sender.asked.refused(text):
-                return False
+        case "effort" if sender.asked is not None and sender.asked.refused(text):
             sender.notes += sender.asked.notes()
-        case "silence":  # the effort "none" with tools, unless the server refuses that too
-            wanted = quirks.effort == "" and "tools" in text and "none" in text
-            if not wanted and quirks.effort != "none":
-                return False
-            sender.quirks = quirks.replace(effort="none" if wanted else "never")
-        case "pictures":
-            if not quirks.images or not any("images" in message for message in request.messages):
-                return False
+            return True
+        case "silence" if quirks.effort == "" and "tools" in text and "none" in text:
+            sender.quirks = quirks.replace(effort="none")
+        case "silence" if quirks.effort == "none":  # the server refuses that too
+            sender.quirks = quirks.replace(effort="never")
+        case "pictures" if quirks.images and any("images" in message for message in request.messages):
             from codelet.providers.content import picture_forms
 
             which = picture_forms.refused_pictures(error, request, sender.refused_images)
@@ -94,4 +80,6 @@ def _changes(what: str, sender: Sender, request: Request, error: ProviderError) 
             sender.quirks = quirks.replace(images=which != "all")
             sender.notes.append(picture_forms.note(sender.model, error, which))
             return True
-    return what == "effort" or sender.quirks != quirks
+        case None:
+            sender.quirks = quirks.replace(**dict(lesson["quirks"]))
+    return sender.quirks != quirks

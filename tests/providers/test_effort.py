@@ -201,14 +201,14 @@ async def test_where_tools_turn_out_to_forbid_it_they_win_too(model_server: Mode
             "high",
             "Model grok-4.7 does not support parameter reasoningEffort.",
             {},
-            ["grok-4.7 refused the effort 'high': it is no longer sent"],
+            ["grok-4.7 takes no effort: 'high' is not sent"],
         ),
         (
             "deepseek/deepseek-v4-pro",
             "none",
             "unknown field 'thinking'",
             {},
-            ["deepseek-v4-pro refused the effort 'none': it is no longer sent"],
+            ["deepseek-v4-pro takes no effort: 'none' is not sent"],
         ),
     ],
 )

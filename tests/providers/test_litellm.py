@@ -13,7 +13,7 @@ from codelet.messages import Message, assistant, reminder, tool_call, tool_resul
 from codelet.providers.by_litellm.provider import LiteLLMProvider
 from codelet.providers.protocol import Deadlines, FinishChunk, RetryChunk, TextChunk, UsageChunk
 from tests.providers.chunks import TOOLS, collect, collect_until_error, joined, options, request
-from tests.support.script import Body, Call, HttpError, Reply, Stop, Tokens
+from tests.support.script import Call, HttpError, Reply, Stop, Tokens
 from tests.support.server import ModelServer
 from tests.support.templates import mistral, strict
 from tests.support.waiting import PATIENCE, Neighbour
@@ -196,27 +196,6 @@ async def test_a_failure_without_retries_is_one_request(model: str, model_server
 
 
 @BOTH
-async def test_the_wait_that_the_server_asks_for_is_passed_on(model: str, model_server: ModelServer):
-    model_server.script = [HttpError(429, "slow down", retry_after=17)]
-    _, error = await collect_until_error(provider(model_server, model))
-    assert error is not None
-    assert (error.status, error.retry_after, error.retryable) == (429, 17.0, True)
-
-
-@BOTH
-async def test_a_prompt_that_does_not_fit_is_told_apart(model: str, model_server: ModelServer):
-    text = "prompt is too long: 250000 tokens > 200000 maximum" if model == ANTHROPIC else "maximum context length is 9"
-    model_server.script = [HttpError(400, text), HttpError(400, "no such parameter")]
-    _, long = await collect_until_error(provider(model_server, model))
-    _, other = await collect_until_error(provider(model_server, model))
-    assert long is not None
-    assert other is not None
-    assert (long.overflow, long.retryable) == (True, False)
-    assert (other.overflow, other.retryable) == (False, False)
-    assert "no such parameter" in str(other)
-
-
-@BOTH
 async def test_nobody_listening_is_said_in_one_line(model: str):
     bridge = LiteLLMProvider(model, options("http://127.0.0.1:1/v1"))
     _, error = await collect_until_error(bridge)
@@ -225,25 +204,6 @@ async def test_nobody_listening_is_said_in_one_line(model: str):
     assert error.status is None
     assert "cannot reach" in str(error)
     assert "\n" not in str(error)
-
-
-@BOTH
-@pytest.mark.parametrize("how", ["clean_end", "cut", "reset"])
-async def test_a_stream_without_its_finish_marker_is_an_error(model: str, how: Any, model_server: ModelServer):
-    model_server.script = [Reply(["one ", "two"], fault=Stop(how, after=4 if model == ANTHROPIC else 2))]
-    chunks, error = await collect_until_error(provider(model_server, model))
-    assert [chunk for chunk in chunks if isinstance(chunk, TextChunk)] == [TextChunk("one ")]
-    assert not [chunk for chunk in chunks if isinstance(chunk, FinishChunk)]
-    assert error is not None
-    assert "cut" in str(error)
-
-
-@BOTH
-async def test_a_web_page_is_an_error(model: str, model_server: ModelServer):
-    model_server.script = [Body(b"<html>Please log in</html>")]
-    chunks, error = await collect_until_error(provider(model_server, model))
-    assert chunks == []
-    assert error is not None
 
 
 @BOTH

@@ -38,7 +38,6 @@ async def acompletion(**arguments):
     print("printed by litellm")
     time.sleep(600)
 """
-FALSE_USER = object()
 
 
 @pytest.fixture
@@ -73,7 +72,7 @@ async def test_an_import_that_hangs_is_ended(library: Path):
     (library / "litellm" / "__init__.py").write_text(HANGS, encoding="utf-8")
     before, process = children(), LiteLLMProcess(import_seconds=1.0)
     with pytest.raises(ProviderError, match="not imported within 1 s"):
-        await process.warm(FALSE_USER)
+        await process.ready
     await gone(children() - before)
 
 
@@ -81,30 +80,35 @@ async def test_a_process_that_does_not_hear_a_cancel_is_ended(library: Path):
     (library / "litellm" / "__init__.py").write_text(DEAF, encoding="utf-8")
     before, process = children(), LiteLLMProcess()
     call = {"name": "a/b", "arguments": {}, "marks": [], "about": {}, "limits": [9, 9], "counts": True}
-    async with process.request(FALSE_USER, call):
+    async with process.request(call):
         mine = children() - before
         assert mine
         with Neighbour() as clock:
             pass
     assert clock.passed < 1.0, "who leaves a request does not wait for litellm"
     await gone(mine)
-    async with process.request(FALSE_USER, {"name": "a/b", "other": 1}) as answers:
-        assert "ended" in await answers.get()
-    process.release(FALSE_USER)
+    assert process.is_over
+    provider = LiteLLMProvider("openai/scripted", options("http://127.0.0.1:1"))
+    await provider.warm()
+    await LiteLLMProcess.shared().ready
+    assert children() - before - mine, "the next use starts another"
+    await provider.close()
 
 
 async def test_it_ends_a_while_after_the_last_use(library: Path):
     (library / "litellm" / "__init__.py").write_text(DEAF, encoding="utf-8")
     before, process = children(), LiteLLMProcess(idle_seconds=0.3)
-    other = object()
-    await process.warm(FALSE_USER)
-    await process.warm(other)
+    first, other = (LiteLLMProvider("openai/scripted", options("http://127.0.0.1:1")) for _ in range(2))
+    await first.warm()
+    await other.warm()
+    await process.ready
     mine = children() - before
     assert mine
-    process.release(FALSE_USER)
+    await first.close()
+    await first.close()
     await asyncio.sleep(0.8)  # clock: longer than it may be idle
     assert all(map(lives, mine)), "one still needs it"
-    process.release(other)
+    await other.close()
     await gone(mine)
 
 

@@ -13,10 +13,10 @@ import pytest
 from codelet.errors import ProviderError, UsageError
 from codelet.providers import open_provider
 from codelet.providers.catalog import vendor_of, vendors
-from codelet.providers.choice.choose import choose_model, local_servers
+from codelet.providers.choice.known import choose_model, local_servers
 from codelet.providers.choice.names import short_names
 from codelet.providers.endpoint import base_of, endpoint_for
-from codelet.providers.facts import DEFAULT_WINDOW, ModelFacts, is_listed, model_facts
+from codelet.providers.facts import DEFAULT_WINDOW, ModelFacts, litellm_knows, model_facts
 from codelet.providers.protocol import ProviderOptions
 from codelet.usage import Usage
 from tests.support.raw import RawServer, read_request
@@ -310,10 +310,10 @@ def test_a_model_of_the_same_name_elsewhere_lends_its_sizes_not_its_prices():
 
 
 def test_names_and_vendors_that_are_listed():
-    assert is_listed("gpt-4o-mini")
-    assert is_listed("bedrock")
-    assert not is_listed("no-such-vendor")
-    assert not is_listed('x": {"')
+    assert litellm_knows("gpt-4o-mini")
+    assert litellm_knows("bedrock/x")
+    assert not litellm_knows("no-such-vendor/x")
+    assert not litellm_knows('x": {"')
     with pytest.raises(UsageError, match="unknown model 'no-such-vendor/x'"):
         open_provider("no-such-vendor/x", ProviderOptions())
     with pytest.raises(UsageError, match="no native wire"):

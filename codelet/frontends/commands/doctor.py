@@ -19,8 +19,7 @@ from codelet.errors import EXIT_DONE, EXIT_USAGE, CodeletError, UsageError
 from codelet.opening import provider_named
 from codelet.providers.by_litellm import MALICIOUS
 from codelet.providers.catalog import vendors
-from codelet.providers.choice.choose import choose_model, local_servers
-from codelet.providers.choice.known import doubts
+from codelet.providers.choice.known import choose_model, doubts, local_servers
 from codelet.providers.connection import tls_context
 from codelet.record import Record
 from codelet.safety.sandbox import find_confinement

@@ -12,8 +12,7 @@ from itertools import groupby
 
 from codelet.errors import EXIT_DONE, UsageError
 from codelet.frontends.terminal.show.numbers import tokens
-from codelet.providers.choice.choose import local_servers
-from codelet.providers.choice.known import KnownModel, known_models, served_models
+from codelet.providers.choice.known import KnownModel, known_models, local_servers, served_models
 from codelet.providers.choice.names import short_names
 from codelet.providers.facts import map_source
 from codelet.settings import Settings

@@ -339,7 +339,7 @@ class _OneShot:
     async def _turn(self, session: Session) -> AsyncGenerator[events.Event, None]:
         if self._question.startswith("/"):
             from codelet.frontends.command_prompt import run_command
-            from codelet.providers.choice.choose import NoModel
+            from codelet.providers.choice.known import NoModel
 
             settings = self._settings
             kept = settings.keeps_changes or (settings.facts is not None and self._question.startswith("/facts"))

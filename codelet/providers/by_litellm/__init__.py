@@ -1,6 +1,6 @@
 """litellm, for every model that the native wires do not reach.
 
-It takes seconds and 250 MB to import, so it runs in a process of its own: `child` runs there and alone imports it,
+It takes seconds and 250 MB to import, so it has its own process: `child` runs there and alone imports it,
 `provider` is codelet's end of the pipe.
 """
 

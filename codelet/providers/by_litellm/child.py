@@ -15,8 +15,9 @@ import re
 import ssl
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -24,7 +25,7 @@ from codelet.errors import CodeletError, ProviderError, UsageError
 from codelet.providers.answer import NO_MARKER, SILENCE
 from codelet.providers.by_litellm import LONGEST_LINE, MALICIOUS
 from codelet.providers.catalog import table
-from codelet.providers.failure import http_failure, is_passing, stream_failure, unreachable, without_key
+from codelet.providers.failure import http_failure, stream_failure, unreachable, without_key
 
 _LATER = (
     "litellm.litellm_core_utils.default_encoding",
@@ -51,12 +52,12 @@ def main() -> None:
     output = os.dup(1)
     os.dup2(2, 1)  # litellm's prints
     try:
-        litellm = import_litellm()
+        import_litellm()
     except ProviderError as error:
         _send(output, failed={"text": str(error)})
         return
     _send(output, ready=True)
-    asyncio.run(_Server(litellm, output).serve())
+    asyncio.run(_serve(output))
 
 
 def import_litellm() -> ModuleType:
@@ -79,99 +80,97 @@ def import_litellm() -> ModuleType:
     return litellm
 
 
-class _Server:
-    def __init__(self, litellm: ModuleType, output: int) -> None:
-        self._litellm = litellm
-        self._output = output
-        self._tasks: dict[int, asyncio.Task[None]] = {}
-
-    async def serve(self) -> None:
-        lines = asyncio.StreamReader(LONGEST_LINE)
-        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-        while line := await lines.readline():
-            message = json.loads(line)
-            number = message["id"]
-            if "call" in message:
-                self._tasks[number] = asyncio.create_task(self._answer(number, message["call"], message["environment"]))
-            elif number in self._tasks:
-                self._tasks[number].cancel()
-        os._exit(0)  # without waiting for litellm
-
-    async def _answer(self, number: int, call: dict[str, Any], environment: dict[str, str]) -> None:
-        if os.environ != environment:  # a key, or a proxy
+async def _serve(output: int) -> None:
+    lines, tasks = asyncio.StreamReader(LONGEST_LINE), dict[int, asyncio.Task[None]]()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    while line := await lines.readline():
+        message = json.loads(line)
+        number = message["id"]
+        tasks = {each: task for each, task in tasks.items() if not task.done()}
+        if "call" in message:
             os.environ.clear()
-            os.environ.update(environment)
-        try:
-            await self._call(number, **call)
-        except CodeletError as error:
-            facts = {name: value for name, value in vars(error).items() if not name.startswith("_")}
-            _send(self._output, id=number, failed={"kind": type(error).__name__, "text": str(error), **facts})
-        finally:
-            del self._tasks[number]
-            _send(self._output, id=number, ended=True)
+            os.environ.update(message["environment"])  # a key or a proxy may be new
+            tasks[number] = asyncio.create_task(_answer(partial(_send, output, id=number), message["call"]))
+        elif number in tasks:
+            tasks[number].cancel()
+    os._exit(0)  # without waiting for litellm
 
-    async def _call(
-        self,
-        number: int,
-        name: str,
-        arguments: dict[str, Any],
-        marks: list[int],
-        about: dict[str, Any],
-        limits: list[float],
-        *,
-        counts: bool,
-    ) -> None:
-        """One request: its events as they come. `limits`: seconds for reading and connecting."""
-        import httpx
 
-        reader: _Reader | None = None
-        try:
-            asked = self._completed(name, arguments, marks)
-            timeout = httpx.Timeout(limits[0], connect=limits[1])
-            stream = await self._litellm.acompletion(**asked, timeout=timeout)
-            reader = _Reader(stream, counts_reasoning=counts)
-            async for chunk in stream:
-                event = reader.event(chunk)
-                _send(self._output, id=number, **({"alive": True} if event is None else {"event": event}))
-        except _StreamEnd:
-            pass
-        except Exception as error:
-            raise translated(error, **about, begun=reader is not None and reader.begun) from error
-        for event in reader.end() if reader else ():
-            _send(self._output, id=number, event=event)
+async def _answer(send: Callable[..., None], call: dict[str, Any]) -> None:
+    try:
+        await _call(send, **call)
+    except CodeletError as error:
+        facts = {name: value for name, value in vars(error).items() if not name.startswith("_")}
+        send(failed={"kind": type(error).__name__, "text": str(error), **facts})
+    finally:
+        send(ended=True)
 
-    def _completed(self, name: str, arguments: dict[str, Any], marks: list[int]) -> dict[str, Any]:
-        """The arguments of `acompletion`: `arguments`, as the model's provider takes them.
 
-        An unknown model with an address is OpenAI's. `marks` are the messages that end a cached prefix.
-        """
-        litellm, base, key = self._litellm, arguments.get("api_base"), arguments.get("api_key")
-        try:
-            model, provider, _, _ = litellm.get_llm_provider(name)
-        except litellm.BadRequestError:
-            if not base:
-                raise
-            model, provider = name, "openai"
-        for place in marks if provider != "openai" else ():
-            _mark(arguments["messages"][place])
-        taken = litellm.get_supported_openai_params(model, provider) or ()
-        needed = [each for each in ("tools", "reasoning_effort", "thinking") if each in arguments and each not in taken]
-        if needed:
-            arguments["allowed_openai_params"] = needed  # else litellm drops them silently
-        if base and provider == "anthropic":
-            arguments["api_base"] = base.rstrip("/").removesuffix("/v1")
-        if base and not key and provider == "openai" and not os.environ.get("OPENAI_API_KEY"):
-            arguments["api_key"] = "none"  # a local server needs none, but the library does
-        return {
-            **arguments,
-            "model": model,
-            "custom_llm_provider": provider,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            "max_retries": 0,
-            "drop_params": True,
-            "_skip_mcp_handler": True,  # else the first call with tools imports another library
-        }
+async def _call(
+    send: Callable[..., None],
+    name: str,
+    arguments: dict[str, Any],
+    marks: list[int],
+    about: dict[str, Any],
+    limits: list[float],
+    *,
+    counts: bool,
+) -> None:
+    """One request: its events as they come. `limits`: seconds for reading and connecting.
+
+    `counts` is False if litellm estimates reasoning tokens instead of passing them on.
+    """
+    import httpx
+    import litellm
+
+    reader: _Reader | None = None
+    try:
+        timeout = httpx.Timeout(limits[0], connect=limits[1])
+        stream = await litellm.acompletion(**_completed(litellm, name, arguments, marks), timeout=timeout)
+        reader = _Reader(stream)
+        async for chunk in stream:
+            event = reader.event(chunk)
+            send(**({"alive": True} if event is None else {"event": event}))
+    except _StreamEnd:
+        pass
+    except Exception as error:
+        raise translated(error, **about, begun=reader is not None and reader.begun) from error
+    for event in reader.end(counts_reasoning=counts) if reader else ():
+        send(event=event)
+
+
+def _completed(litellm: Any, name: str, arguments: dict[str, Any], marks: list[int]) -> dict[str, Any]:
+    """The arguments of `acompletion`: `arguments`, as the model's provider takes them.
+
+    An unknown model with an address is OpenAI's. `marks` are the messages that end a cached prefix.
+    """
+    base, key = arguments.get("api_base"), arguments.get("api_key")
+    try:
+        model, provider, _, _ = litellm.get_llm_provider(name)
+    except litellm.BadRequestError:
+        if not base:
+            raise
+        model, provider = name, "openai"
+    for place in marks if provider != "openai" else ():
+        _mark(arguments["messages"][place])
+    taken = litellm.get_supported_openai_params(model, provider) or ()
+    needed = [each for each in ("tools", "reasoning_effort", "thinking") if each in arguments and each not in taken]
+    if needed:
+        arguments["allowed_openai_params"] = needed  # else litellm drops them silently
+    if base and provider == "anthropic":
+        arguments["api_base"] = base.rstrip("/").removesuffix("/v1")
+    if base and not key and provider == "openai" and not os.environ.get("OPENAI_API_KEY"):
+        arguments["api_key"] = "none"  # a local server needs none, but the library does
+    return {
+        **arguments,
+        "model": model,
+        "custom_llm_provider": provider,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_retries": 0,
+        "drop_params": True,
+        "_skip_mcp_handler": True,  # else the first call with tools imports another library
+    }
 
 
 def _mark(message: dict[str, Any]) -> None:
@@ -198,72 +197,57 @@ class _StreamEnd(BaseException):
     """The provider's own stream has ended. Not an Exception, so that litellm does not catch it."""
 
 
-class _Tap:
-    """The provider's own stream, where litellm reads it; raises _StreamEnd at its end.
-
-    Past the end litellm would rebuild the answer, count unreported tokens and, for Ollama, send another request. After
-    the finish marker only usage passes: anything else makes litellm see the end. Silence after the marker is an end
-    too. `whole`: the server's own finish marker came, else None; litellm's adapter for Gemini says "stop" with each
-    piece, so its raw objects are inspected.
-    """
-
-    def __init__(self, outer: Any, own: Any) -> None:
-        self.whole: bool | None = None
-        self._outer = outer
-        self._own = own
-        if callable(parse := getattr(own, "chunk_parser", None)):
-            own.chunk_parser = lambda chunk: parse(self._seen(chunk))
-        self._iterator = aiter(own)
-
-    def __aiter__(self) -> _Tap:
-        return self
-
-    async def __anext__(self) -> Any:
-        while True:
-            over = bool(self._outer.received_finish_reason)
-            try:
-                async with asyncio.timeout(SILENCE if over else None):
-                    chunk = await anext(self._iterator)
-            except StopAsyncIteration:
-                raise _StreamEnd from None
-            except TimeoutError:
-                if over:
-                    raise _StreamEnd from None
-                raise
-            usage = chunk.get("usage") if isinstance(chunk, dict) else getattr(chunk, "usage", None)
-            if usage is not None or not self._outer.received_finish_reason:
-                return chunk
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
-
-    def _seen(self, chunk: Any) -> Any:
-        if isinstance(chunk, dict) and ("candidates" in chunk or "promptFeedback" in chunk):
-            blocked = (chunk.get("promptFeedback") or {}).get("blockReason")
-            reasons = [candidate.get("finishReason") for candidate in chunk.get("candidates") or ()]
-            self.whole = self.whole or bool(blocked) or any(reason not in _NO_REASON for reason in reasons)
-        return chunk
-
-
 class _Reader:
     """Reads one stream of litellm's; `begun` after the first piece of the answer.
 
-    `counts_reasoning` is False if litellm estimates reasoning tokens instead of passing them on.
+    litellm reads the provider's own stream through `_own`. `_whole`: whether the server's own finish reason came, for
+    Gemini only: litellm's adapter says "stop" with each piece, so its raw objects are inspected.
     """
 
-    def __init__(self, stream: Any, *, counts_reasoning: bool) -> None:
+    def __init__(self, stream: Any) -> None:
         self.begun = False
         self._stream = stream
-        self._counts_reasoning = counts_reasoning
+        self._whole: bool | None = None
+        own, opened = stream.completion_stream, stream.make_call
 
         async def tapped(**options: Any) -> Any:
-            return _Tap(stream, await opened(**options))
+            return self._own(await opened(**options))
 
-        own = stream.completion_stream
-        if own is None and (opened := stream.make_call) is not None:  # it opens its own stream when it is first read
+        if own is None and opened is not None:  # it opens its own stream when it is first read
             stream.make_call = tapped
         elif hasattr(own, "__aiter__"):
-            stream.completion_stream = _Tap(stream, own)
+            stream.completion_stream = self._own(own)
+
+    async def _own(self, own: Any) -> AsyncIterator[Any]:
+        """The provider's own pieces; raises _StreamEnd after the last, or if silence follows the finish marker.
+
+        Past the end litellm would rebuild the answer, count unreported tokens and, for Ollama, send another request.
+        After the finish marker only usage passes: anything else makes litellm see the end.
+        """
+        if callable(parse := getattr(own, "chunk_parser", None)):
+            own.chunk_parser = lambda chunk: parse(self._seen(chunk))  # litellm names it
+        pieces = aiter(own)
+        with suppress(StopAsyncIteration):
+            while True:
+                is_over = bool(self._stream.received_finish_reason)
+                try:
+                    async with asyncio.timeout(SILENCE if is_over else None):
+                        piece = await anext(pieces)
+                except TimeoutError:
+                    if is_over:
+                        break
+                    raise
+                usage = piece.get("usage") if isinstance(piece, dict) else getattr(piece, "usage", None)
+                if usage is not None or not self._stream.received_finish_reason:
+                    yield piece
+        raise _StreamEnd
+
+    def _seen(self, piece: Any) -> Any:
+        if isinstance(piece, dict) and ("candidates" in piece or "promptFeedback" in piece):
+            reasons = [candidate.get("finishReason") for candidate in piece.get("candidates") or ()]
+            blocked = (piece.get("promptFeedback") or {}).get("blockReason")
+            self._whole = self._whole or bool(blocked) or any(reason not in _NO_REASON for reason in reasons)
+        return piece
 
     def event(self, chunk: Any) -> dict[str, Any] | None:
         """The event in a chunk, without finish marker and usage; None if it is empty."""
@@ -278,28 +262,26 @@ class _Reader:
         self.begun = True
         return {"choices": [{"delta": delta}]}
 
-    def end(self) -> Iterator[dict[str, Any]]:
+    def end(self, *, counts_reasoning: bool) -> Iterator[dict[str, Any]]:
         """The last events; raises ProviderError without a finish marker, unless nothing came at all.
 
         Usage and marker are the received ones: litellm invents missing ones.
         """
         stream = self._stream
         reported = [usage for chunk in stream.chunks if (usage := getattr(chunk, "usage", None)) is not None]
-        usage = reported[-1].model_dump() if reported else {}
-        if not self._counts_reasoning:
+        usage = reported[-1].model_dump(exclude={"total_tokens"}) if reported else {}
+        if not counts_reasoning:
             usage.pop("completion_tokens_details", None)
         if usage.get("prompt_tokens") or usage.get("completion_tokens"):
-            yield {"usage": {name: value for name, value in usage.items() if name != "total_tokens"}}
+            yield {"usage": usage}
         reason = stream.received_finish_reason or stream.intermittent_finish_reason
-        whole = getattr(stream.completion_stream, "whole", None)
-        headers = (getattr(stream, "_hidden_params", None) or {}).get("additional_headers") or {}
-        kind = str(headers.get("llm_provider-content-type") or "").partition(";")[0]
-        is_cut = whole is False or not (reason or whole)
-        is_empty = not (reason or whole or self.begun or reported)
-        if not self.begun and is_cut and kind in _NO_STREAMS:  # litellm reads nothing from it and says nothing
-            raise ProviderError(f"the answer is no event stream but {kind}; check --api-base")
-        if is_cut and not is_empty:
-            raise ProviderError(NO_MARKER, retryable=True)
+        if not reason if self._whole is None else not self._whole:
+            headers = (getattr(stream, "_hidden_params", None) or {}).get("additional_headers") or {}
+            kind = str(headers.get("llm_provider-content-type")).partition(";")[0]
+            if not self.begun and kind in _NO_STREAMS:  # litellm reads nothing from it and says nothing
+                raise ProviderError(f"the answer is no event stream but {kind}; check --api-base")
+            if self.begun or reported or reason:
+                raise ProviderError(NO_MARKER, retryable=True)
         yield {"choices": [{"delta": {}, "finish_reason": reason or "stop"}]}
 
 
@@ -317,18 +299,18 @@ def translated(
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     codes = [code for link in chain if isinstance(code := getattr(link, "status_code", None), int)]
     headers = next((found for link in chain if (found := getattr(link, "litellm_response_headers", None))), None)
-    made: CodeletError | None
+    made: CodeletError
     if headers is not None:
         named = {str(name).lower(): str(value) for name, value in headers.items()}
         made = http_failure(codes[-1] if codes else 500, named, _body(chain), place=place, key_name=key_name, key=key)
         made.overflow = made.overflow or "ContextWindowExceededError" in names
+    elif names & {"OSError", "TransportError", "ClientError"}:
+        made = _lost_connection(chain, place, begun, local)
+    elif names & {"JSONDecodeError", "MidStreamFallbackError"}:
+        body = next((found for link in chain if isinstance(found := getattr(link, "body", None), dict)), None)
+        made = stream_failure(body or _body(chain))
     else:
-        made = _lost_connection(chain, names, place, begun, local)
-    if made is None and "JSONDecodeError" in names:
-        made = ProviderError(f"the answer is garbled: {_text(chain[-1])}", retryable=True)
-    elif made is None and "MidStreamFallbackError" in names:
-        made = _broken_off(chain)
-    made = made or _of_text(_text(error), model, place, key_name)
+        made = _of_text(_text(error), model, place, key_name)
     made.args = (without_key(str(made), key),)
     return made
 
@@ -368,36 +350,15 @@ def _body(chain: list[BaseException]) -> str:
     return _text(chain[0])
 
 
-def _lost_connection(
-    chain: list[BaseException], names: set[str], place: str, begun: bool, local: bool
-) -> ProviderError | None:
-    for link in chain:
-        if isinstance(link, ssl.SSLError):
-            reason = getattr(link, "verify_message", "") or link.reason or str(link)
-            return ProviderError(f"TLS with {place} failed: {reason}; is SSL_CERT_FILE needed?")
-    if not names & {"OSError", "TransportError", "ClientError"}:
-        return None
+def _lost_connection(chain: list[BaseException], place: str, begun: bool, local: bool) -> ProviderError:
+    cause = next((link for link in reversed(chain) if isinstance(link, OSError)), None)
+    reason = (cause.strerror or str(cause)) if cause else ""
+    if isinstance(cause, ssl.SSLError):
+        return ProviderError(f"TLS with {place} failed: {reason}; is SSL_CERT_FILE needed?")
     if begun:
         return ProviderError("the connection was cut in the middle of the answer", retryable=True)
-    if names & {"ConnectTimeout", "ConnectionTimeoutError"}:
-        return unreachable(f"{place} did not accept a connection in time", local=local)
-    cause = next((link for link in reversed(chain) if isinstance(link, OSError)), None)
-    if cause is None:
-        return unreachable(f"{place} closed the connection without an answer", local=local)
-    reason = cause.strerror or str(cause) or type(cause).__name__
-    message = f"cannot reach {place}: {reason}; check the network and --api-base"
+    message = f"cannot reach {place}: {reason or 'no answer came'}; check the network and --api-base"
     return unreachable(message, local=local, refused=isinstance(cause, ConnectionRefusedError))
-
-
-def _broken_off(chain: list[BaseException]) -> ProviderError:
-    """An error event. The adapter for Anthropic invents a status, which is a good hint."""
-    body = next((found for link in chain if isinstance(found := getattr(link, "body", None), dict)), None)
-    found = stream_failure(_body(chain) if body is None else body)
-    own = (link for link in chain if type(link).__module__.startswith("litellm.llms."))
-    hints = [status for link in own if isinstance(status := getattr(link, "status_code", None), int)]
-    if body is None and hints:
-        found.retryable = found.retryable and is_passing(hints[-1])
-    return found
 
 
 def _text(error: BaseException) -> str:

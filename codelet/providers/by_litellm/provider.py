@@ -12,11 +12,10 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from codelet.errors import CodeletError, ProviderError, UsageError
 from codelet.messages import Message, ToolCall, answer_parts
@@ -50,7 +49,6 @@ _SWITCHES = {
 }
 _CANCEL_SECONDS = 2.0
 """Seconds after which a process that ignores a cancel is ended."""
-_GONE = "litellm's process ended before it had answered"
 
 
 class LiteLLMProvider(OpenAIChatProvider):
@@ -95,8 +93,9 @@ class LiteLLMProvider(OpenAIChatProvider):
         self._started()
 
     def _started(self) -> LiteLLMProcess:
-        self._process = process_in(asyncio.get_running_loop())
-        self._process.warm(self)
+        if self._process is None or self._process.is_over:
+            self._process = LiteLLMProcess.shared()
+            self._process.users += 1
         return self._process
 
     async def ask(self) -> None:
@@ -104,7 +103,7 @@ class LiteLLMProvider(OpenAIChatProvider):
 
     async def close(self) -> None:
         if self._process is not None:
-            self._process.release(self)
+            self._process.release()
             self._process = None
 
     def body(self, request: protocol.Request) -> bytes:
@@ -152,8 +151,7 @@ class LiteLLMProvider(OpenAIChatProvider):
     async def _attempt(self, body: bytes, digest: Callable[[], str]) -> AsyncGenerator[protocol.Chunk, None]:
         """One attempt. Leaving it cancels the request in the process, which closes the connection."""
         process = self._started()
-        warmed = process.warm(self)
-        done, _ = await asyncio.wait([warmed], timeout=_SILENCE)
+        done, _ = await asyncio.wait([process.ready], timeout=_SILENCE)
         if not done and not self._told:
             self._told = True
             yield protocol.NoteChunk(IMPORTING)
@@ -167,7 +165,7 @@ class LiteLLMProvider(OpenAIChatProvider):
         reading = max(deadlines.first_token, deadlines.between_chunks) + 5  # later than ours
         call |= {"limits": [reading, deadlines.connect], "counts": not self._claude}
         async with (
-            process.request(self, call) as answers,
+            process.request(call) as answers,
             aclosing(_events_in(answers, deadlines)) as events,
             aclosing(chunks_of(_Decoder(), events)) as chunks,
         ):
@@ -180,32 +178,26 @@ async def _events_in(
 ) -> AsyncGenerator[list[dict[str, Any]], None]:
     """The events of one answer from the process; raises CodeletError if it fails or is late.
 
-    Lines without a piece of the answer are signs of life, within the first-token limit.
+    Once the answer has begun, lines without a piece of it are signs of life, within the first-token limit.
     """
-    now, silence = asyncio.get_running_loop().time, deadlines.between_chunks
-    limit, begun, ended = deadlines.first_token, False, False
-    due = latest = now() + limit
+    now, begun, ended = asyncio.get_running_loop().time, False, False
+    latest = now() + deadlines.first_token
     while not ended:
-        await asyncio.sleep(0)  # however much has come, signals and other tasks have their turn
-        events, failed = [], None
+        limit = deadlines.between_chunks if begun else deadlines.first_token
         try:
-            async with asyncio.timeout_at(due):
-                come = [await answers.get()]
+            async with asyncio.timeout_at(min(latest, now() + limit)):
+                lines = [await answers.get()]
         except TimeoutError:
             raise stalled(f"no data for {limit:g} seconds: the answer has stalled") from None
         while not answers.empty():
-            come.append(answers.get_nowait())
-        for answer in come:
-            if "event" in answer:
-                events.append(answer["event"])
-                begun, latest = True, now() + max(deadlines.first_token, silence)
-            failed, ended = failed or answer.get("failed"), ended or "ended" in answer
-        if begun:
-            limit, due = silence, min(now() + silence, latest)
-        if events:
+            lines.append(answers.get_nowait())
+        if events := [line["event"] for line in lines if "event" in line]:
+            begun, latest = True, now() + max(deadlines.first_token, deadlines.between_chunks)
             yield events
-        if failed:
-            raise failure_in(failed)
+        for line in lines:
+            if "failed" in line:
+                raise failure_in(line["failed"])
+            ended = ended or "ended" in line
 
 
 class _Decoder(ChatDecoder):
@@ -217,45 +209,34 @@ class _Decoder(ChatDecoder):
         self._in_text = False
 
     def decode(self, event: dict[str, Any]) -> list[protocol.Chunk]:
-        chunks = super().decode(event)
         delta = event["choices"][0]["delta"] if event.get("choices") else {}
-        kept = [*self._blocks(delta), *_extra(delta)]
-        if kept:
-            others = (place for place, chunk in enumerate(chunks) if not isinstance(chunk, protocol.ReasoningChunk))
-            place = next(others, len(chunks))
-            chunks[place:place] = kept
-        return [piece for chunk in chunks for piece in (*self._opened(chunk), chunk)]
+        chunks: list[protocol.Chunk] = []
+        for chunk in (*self._kept(delta), *super().decode(event)):
+            is_text = isinstance(chunk, protocol.TextChunk)
+            if is_text and not self._in_text:
+                chunks.append(protocol.BlockChunk("text"))
+            elif isinstance(chunk, protocol.ToolCallChunk) and (chunk.id or chunk.name):
+                chunks.append(protocol.BlockChunk("tool_use"))
+            self._in_text = is_text
+            chunks.append(chunk)
+        return chunks
 
-    def _blocks(self, delta: dict[str, Any]) -> list[protocol.Chunk]:
-        found: list[protocol.Chunk] = []
+    def _kept(self, delta: dict[str, Any]) -> Iterator[protocol.Chunk]:
+        """Yield reasoning and signatures, which go back where litellm looks for them."""
         for block in delta.get("thinking_blocks") or ():
             if block.get("type") == "redacted_thinking":
-                found.append(protocol.ReasoningChunk(block=dict(block)))
+                yield protocol.ReasoningChunk(block=dict(block))
                 continue
             self._thinking += block.get("thinking") or ""
             if block.get("signature"):
-                whole = {"type": "thinking", "thinking": self._thinking, "signature": block["signature"]}
-                found.append(protocol.ReasoningChunk(block=whole))
+                yield protocol.ReasoningChunk(
+                    block={"type": "thinking", "thinking": self._thinking, "signature": block["signature"]}
+                )
                 self._thinking = ""
-        return found
-
-    def _opened(self, chunk: protocol.Chunk) -> list[protocol.Chunk]:
-        """The mark that a text or call begins with this chunk."""
-        was_text, self._in_text = self._in_text, isinstance(chunk, protocol.TextChunk)
-        if isinstance(chunk, protocol.ToolCallChunk):
-            return [protocol.BlockChunk("tool_use")] if chunk.id or chunk.name else []
-        return [protocol.BlockChunk("text")] if self._in_text and not was_text else []
-
-
-def _extra(delta: dict[str, Any]) -> list[protocol.Chunk]:
-    """Signatures and encrypted reasoning, which go back where litellm looks for them."""
-    found: list[protocol.Chunk] = []
-    if items := delta.get("reasoning_items"):
-        found.append(protocol.ExtraChunk({"reasoning_items": items}))
-    fields = delta.get("provider_specific_fields")
-    if isinstance(fields, dict) and (signatures := fields.get("thought_signatures")):
-        found.append(protocol.ExtraChunk({"provider_specific_fields": {"thought_signatures": signatures}}))
-    return found
+        if items := delta.get("reasoning_items"):
+            yield protocol.ExtraChunk({"reasoning_items": items})
+        if signatures := (delta.get("provider_specific_fields") or {}).get("thought_signatures"):
+            yield protocol.ExtraChunk({"provider_specific_fields": {"thought_signatures": signatures}})
 
 
 def _in_order(message: Message) -> dict[str, Any]:
@@ -275,125 +256,121 @@ def _in_order(message: Message) -> dict[str, Any]:
 
 
 class LiteLLMProcess:
-    """litellm's process, started on demand, and again if it is gone.
+    """litellm's process, from its import to its end.
 
     An import of more than `import_seconds` is ended, and a process without users after `idle_seconds`.
     """
 
+    _newest: ClassVar[LiteLLMProcess | None] = None
+
     def __init__(self, *, import_seconds: float = 120.0, idle_seconds: float = 20.0) -> None:
-        self._import_seconds = import_seconds
+        LiteLLMProcess._newest = self
+        loop = asyncio.get_running_loop()
+        self.users = 0
+        self.is_over = False
         self._idle_seconds = idle_seconds
+        self.ready: asyncio.Future[Service] = loop.create_future()
+        self.ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())
         self._numbers = itertools.count(1)
-        self._starting: asyncio.Task[Service] | None = None
-        self._service: Service | None = None
         self._answers: dict[int, asyncio.Queue[dict[str, Any]]] = {}  # of requests that have not ended
-        self._users: set[int] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._life = loop.create_task(self._live(import_seconds))
+        self._cancels: set[asyncio.Task[None]] = set()
 
-    def warm(self, user: object) -> asyncio.Task[Service]:
-        self._users.add(id(user))
-        if self._starting is None or (self._starting.done() and self._service is None):
-            self._starting = asyncio.create_task(self._start())
-            self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
-        return self._starting
+    @classmethod
+    def shared(cls) -> LiteLLMProcess:
+        """Return the process of this event loop, or start it."""
+        newest, loop = cls._newest, asyncio.get_running_loop()
+        return cls() if newest is None or newest.is_over or newest.ready.get_loop() is not loop else newest
 
-    def release(self, user: object) -> None:
-        """A user is done. Without users an import is ended immediately, a process after a while."""
-        self._users.discard(id(user))
-        if not self._users and self._starting is not None and not self._starting.done():
-            self._starting.cancel()
-        asyncio.get_running_loop().call_later(self._idle_seconds, self._end_if_unused)
+    def release(self) -> None:
+        """One user is done: the next model may need the process again."""
+        self.users -= 1
+        self.ready.get_loop().call_later(self._idle_seconds, self._end_if_unused)
 
     def _end_if_unused(self) -> None:
-        if not self._users and self._service is not None:
-            self._run(self._end(self._service))
+        if not self.users:
+            self._end()
+
+    def _end(self) -> None:
+        self.is_over = True
+        self.ready.cancel()
+        self._life.cancel()
 
     @asynccontextmanager
-    async def request(self, user: object, call: dict[str, Any]) -> AsyncGenerator[asyncio.Queue[dict[str, Any]]]:
+    async def request(self, call: dict[str, Any]) -> AsyncGenerator[asyncio.Queue[dict[str, Any]]]:
         """Send a request; yields the queue of its answers, the last one `ended`. Leaving early cancels it."""
-        service = await asyncio.shield(self.warm(user))
-        number = next(self._numbers)
+        service, number = await asyncio.shield(self.ready), next(self._numbers)
         answers = self._answers[number] = asyncio.Queue()
         try:
-            try:
-                await _write(service, {"id": number, "call": call, "environment": {**os.environ, **_SWITCHES}})
-            except ServiceError as error:
-                raise ProviderError(f"{_GONE}: {error}", retryable=True) from error
+            await _write(service, {"id": number, "environment": {**os.environ, **_SWITCHES}, "call": call})
             yield answers
         finally:
             if number in self._answers:
-                self._run(self._cancel(service, number))
+                task = asyncio.create_task(self._cancel(service, number))
+                self._cancels.add(task)
+                task.add_done_callback(self._cancels.discard)
 
-    async def _start(self) -> Service:
-        paths = json.dumps([str(Path(__file__).parents[3]), *filter(None, sys.path)])
-        flags = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
-        command = [sys.executable, *flags, "-c", _PROGRAM, paths]
-        environment = {**os.environ, **_SWITCHES}
+    async def _live(self, import_seconds: float) -> None:
+        """Start the process and hand each line to its request; at its end all requests fail."""
+        service = None
         try:
-            service = await start_service(command, cwd=Path.cwd(), environment=environment, limit=LONGEST_LINE)
-        except (StartError, OSError) as error:
-            raise ProviderError(f"litellm's process cannot be started: {error}") from error
-        try:
-            async with asyncio.timeout(self._import_seconds):
-                line = await service.read_line()
-            reply: dict[str, Any] = json.loads(line) if line else {"failed": {"text": _ended(service)}}
-            if "failed" in reply:
-                raise failure_in(reply["failed"])
-        except BaseException as error:
-            await service.close(patience=0.0)
-            if isinstance(error, TimeoutError):
-                text = f"litellm was not imported within {self._import_seconds:g} s; it was ended"
-                raise ProviderError(text) from None
-            raise
-        self._service = service
-        self._run(self._read(service))
-        return service
-
-    async def _read(self, service: Service) -> None:
-        """Hand each line to its request, until the process or the event loop ends."""
-        try:
-            with suppress(ServiceError):
-                while (line := await service.read_line()) is not None:
-                    answer = json.loads(line)
-                    queue = self._answers.get(answer["id"])
-                    if "ended" in answer:
-                        self._answers.pop(answer["id"], None)
-                    if queue is not None:
-                        queue.put_nowait(answer)
+            service = await _start()
+            self.ready.set_result(await _imported(service, import_seconds))
+            while (line := await service.read_line()) is not None:
+                answer = json.loads(line)
+                queue = self._answers.get(answer["id"])
+                if "ended" in answer:
+                    self._answers.pop(answer["id"], None)
+                if queue is not None:
+                    queue.put_nowait(answer)
+        except (CodeletError, ServiceError) as error:
+            if not self.ready.done():
+                self.ready.set_exception(error)
         finally:
-            await self._end(service)
+            self.is_over = True
+            if service is not None:
+                for queue in self._answers.values():
+                    queue.put_nowait({"failed": _ended(service)})
+                self._answers.clear()
+                await service.close(patience=0.0)
 
     async def _cancel(self, service: Service, number: int) -> None:
         """Cancel a request; a process that does not end it soon is ended."""
-        with suppress(ServiceError):
-            await _write(service, {"id": number, "cancel": True})
+        with suppress(ProviderError, TimeoutError):
+            async with asyncio.timeout(_CANCEL_SECONDS):
+                await _write(service, {"id": number, "cancel": True})
         await asyncio.sleep(_CANCEL_SECONDS)
         if number in self._answers:
-            await self._end(service)
-
-    async def _end(self, service: Service) -> None:
-        """End the process and notify all requests; the next one starts another."""
-        if service is self._service:
-            self._service = None
-            waiting, self._answers = self._answers, {}
-            for queue in waiting.values():
-                queue.put_nowait({"failed": {"text": _ended(service), "retryable": True}})
-        await service.close(patience=0.0)
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            self._end()
 
 
-@lru_cache(maxsize=1)
-def process_in(loop: asyncio.AbstractEventLoop) -> LiteLLMProcess:
-    """Return the process of an event loop."""
-    return LiteLLMProcess()
+async def _start() -> Service:
+    paths = json.dumps([str(Path(__file__).parents[3]), *filter(None, sys.path)])
+    flags = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
+    command, environment = [sys.executable, *flags, "-c", _PROGRAM, paths], {**os.environ, **_SWITCHES}
+    try:
+        return await start_service(command, cwd=Path.cwd(), environment=environment, limit=LONGEST_LINE)
+    except (StartError, OSError) as error:
+        raise ProviderError(f"litellm's process cannot be started: {error}") from error
+
+
+async def _imported(service: Service, seconds: float) -> Service:
+    """Return the service when litellm is imported. Raises CodeletError."""
+    try:
+        async with asyncio.timeout(seconds):
+            line = await service.read_line()
+    except TimeoutError:
+        raise ProviderError(f"litellm was not imported within {seconds:g} s; it was ended") from None
+    if (failed := json.loads(line).get("failed") if line else _ended(service)) is not None:
+        raise failure_in(failed)
+    return service
 
 
 async def _write(service: Service, message: dict[str, Any]) -> None:
-    await service.write(json.dumps(message, default=str).encode() + b"\n")
+    try:
+        await service.write(json.dumps(message, default=str).encode() + b"\n")
+    except ServiceError as error:
+        raise failure_in(_ended(service)) from error
 
 
 def failure_in(reply: dict[str, Any]) -> CodeletError:
@@ -403,6 +380,7 @@ def failure_in(reply: dict[str, Any]) -> CodeletError:
     return UsageError(text) if kind == "UsageError" else ProviderError(text, **facts)
 
 
-def _ended(service: Service) -> str:
+def _ended(service: Service) -> dict[str, Any]:
     last = service.errors.strip().rpartition("\n")[2][-200:]
-    return f"{_GONE}{f': {last}' if last else ''}"
+    text = f"litellm's process ended before it had answered{f': {last}' if last else ''}"
+    return {"text": text, "retryable": True}

@@ -1,19 +1,20 @@
-"""Known models, for lists and for unknown names. Reads the whole map, which takes a moment."""
+"""The models that can be chosen: the default one, those of servers, and known ones, also for unknown names.
+
+The list of known ones needs the whole map, which takes a moment.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from codelet.providers.catalog import CUSTOM, Vendor, real_name, vendor_of, vendors
-from codelet.providers.choice.choose import listed_models, local_servers
-from codelet.providers.choice.names import short_names
-from codelet.providers.effort import taken_words
-from codelet.providers.endpoint import base_of, key_variable
+from codelet.errors import ProviderError, UsageError
+from codelet.providers.catalog import CUSTOM, WIRES, Vendor, real_name, vendor_of, vendors
+from codelet.providers.endpoint import OWN_KEY, base_of, endpoint_for, key_variable
 from codelet.providers.facts import (
     ModelFacts,
     entry_facts,
@@ -22,13 +23,113 @@ from codelet.providers.facts import (
     on_this_machine,
     whole_map,
 )
-from codelet.providers.protocol import ProviderOptions
+from codelet.providers.failure import http_failure
+from codelet.providers.protocol import Provider, ProviderOptions
 from codelet.record import Record
 from codelet.system.text import one_line
-from codelet.system.text.spelling import nearest
+from codelet.system.text.secret_shapes import without_login
 
-_TALKS = ("chat", "responses")
-_DATED = re.compile(r"[-@](?:\d{4}-?\d{2}-?\d{2}|\d{4}|\d{2}-\d{4})$")
+if TYPE_CHECKING:
+    from codelet.providers.protocol import Chunk, Effort, Request
+
+_PROBE_TIMEOUT = 0.4
+_NOT_FOR_TALK = ("embed", "rerank", "whisper", "tts-")
+
+_DATED = r"[-@](?:\d{4}-?\d{2}-?\d{2}|\d{4}|\d{2}-\d{4})$"
+
+NO_MODEL = (
+    "no model: set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …), start a local server such as Ollama, "
+    "or name one with --model; `codelet demo` runs without"
+)
+
+
+class NoModel(Provider):
+    """A session's provider without a model, for commands that need no model; `missing` has the reason."""
+
+    model = name = origin = ""
+    local = False
+    effort: Effort | None = None
+
+    def __init__(self, missing: UsageError) -> None:
+        self.missing = missing
+
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        raise self.missing
+
+
+async def choose_model(
+    api_base: str | None = None,
+    api_key: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+    own: Sequence[Vendor] = (),
+) -> str:
+    """The first model at `api_base`, else the default of the first vendor with a key, else a local server's.
+
+    `own` are the vendors of the user's settings, after the known ones. Raises UsageError with advice if no model is
+    found, ProviderError if the address does not answer or requires a key.
+    """
+    if api_base is not None:
+        return (await listed_models(api_base, api_key, environment))[0]
+    for vendor in (*vendors(), *own):
+        if vendor.default_model and any(environment.get(name) for name in vendor.key_names):
+            return vendor.default_model
+    for vendor, models in await local_servers(environment):
+        if models:
+            return f"{vendor.prefix}/{models[0]}"
+    for vendor in (*vendors(), *own):
+        if (found := key_variable(vendor, None, environment)) is not None:
+            raise UsageError(
+                f"no model: {found} is set, so name one of {vendor.name}'s with --model {vendor.prefix}/NAME"
+            )
+    raise UsageError(NO_MODEL)
+
+
+async def listed_models(
+    api_base: str,
+    api_key: str | None,
+    environment: Mapping[str, str] = os.environ,
+    model: str = "",
+    own: Sequence[Vendor] = (),
+) -> list[str]:
+    """The models that a server lists, at least one, named so that they are asked there; with the key of `model`."""
+    from codelet.providers.asking import exchange
+    from codelet.providers.connection import checked_url
+
+    endpoint = endpoint_for(model, api_base, api_key, environment, own)
+    key = endpoint.key if endpoint else None
+    checked_url(api_base)
+    answer = await exchange(api_base, "/models", {"authorization": f"Bearer {key}"} if key else {})
+    if answer is None:
+        raise ProviderError(f"{without_login(api_base)} does not answer; check the network and --api-base")
+    status, body = answer
+    if status in (401, 403):
+        name = endpoint.key_name if endpoint else OWN_KEY
+        text = body.decode("utf-8", "replace")
+        raise http_failure(status, {}, text, place=api_base, key_name=name, key=key)
+    if not (names := _names_in(body) if status == 200 else None):
+        raise UsageError(f"{without_login(api_base)} lists no models: name one with --model")
+    # A listed name such as openai/gpt-oss-20b is sent unchanged: only the prefix before it is removed.
+    return [f"openai/{name}" if vendor_of(name) else name for name in names]
+
+
+async def local_servers(environment: Mapping[str, str] = os.environ) -> list[tuple[Vendor, list[str]]]:
+    """The local servers that answer, each with its models; variables may move them."""
+    from codelet.providers.asking import exchange
+
+    local = [vendor for vendor in vendors() if vendor.local]
+    asked = (exchange(base_of(each, environment), "/models", {}, timeout=_PROBE_TIMEOUT, direct=True) for each in local)
+    answers = zip(local, await asyncio.gather(*asked), strict=True)
+    found = [(vendor, _names_in(answer[1])) for vendor, answer in answers if answer is not None and answer[0] == 200]
+    return [(vendor, names) for vendor, names in found if names is not None]
+
+
+def _names_in(body: bytes) -> list[str] | None:
+    """The names in a list of models, those for chats first; None if it is no such list."""
+    try:
+        names = [str(entry["id"]) for entry in json.loads(body)["data"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return sorted(names, key=lambda name: any(word in name.lower() for word in _NOT_FOR_TALK))
 
 
 class KnownModel(Record, kw_only=True):
@@ -56,7 +157,7 @@ class KnownModel(Record, kw_only=True):
     @property
     def past(self) -> bool:
         """Return whether it is a dated version, or no longer offered."""
-        return self.ended or _DATED.search(self.name) is not None
+        return self.ended or re.search(_DATED, self.name) is not None
 
     @property
     def price(self) -> str:
@@ -68,6 +169,8 @@ class KnownModel(Record, kw_only=True):
 
     @property
     def efforts(self) -> tuple[str, ...] | None:
+        from codelet.providers.effort import taken_words
+
         return taken_words(self.name, self.facts)
 
 
@@ -76,30 +179,34 @@ def known_models(environment: Mapping[str, str] = os.environ, own: Sequence[Vend
 
     By vendor; each one's default first, then those with a short name.
     """
-    entries, today = _entries(), datetime.now(UTC).date().isoformat()
-    short = frozenset(short_names().values())
+    from datetime import UTC, datetime
+
+    from codelet.providers.choice.names import short_names
+
+    today, short = datetime.now(UTC).date().isoformat(), frozenset(short_names().values())
+    listed: dict[str, dict[str, dict[str, Any]]] = {}
+    for name, entry in whole_map().items():
+        if entry.get("mode") in WIRES and entry.get("supports_function_calling") and not name.startswith("ft:"):
+            prefix = str(entry.get("litellm_provider"))
+            listed.setdefault(prefix, {})[name if name.startswith(f"{prefix}/") else f"{prefix}/{name}"] = entry
     found: list[KnownModel] = []
-    for vendor in (*vendors(), *own):
-        if vendor.local and vendor in vendors():
-            continue
+    for vendor in (*(each for each in vendors() if not each.local), *own):
         key = key_variable(vendor, None, environment)
         local = on_this_machine(base_of(vendor, environment))
-        models = {
-            name: (entry_facts(entry), str(entry.get("deprecation_date") or "9999") < today)
-            for name, entry in entries.get(vendor.prefix, ())
-        }
-        if vendor.default_model:
-            models.setdefault(vendor.default_model, (model_facts(vendor.default_model), False))
-        for name in sorted(models, key=lambda each: (each != vendor.default_model, each not in short)):
-            facts, ended = models[name]
-            there = facts_of(name, local=True) if local else facts
-            found.append(KnownModel(name=name, vendor=vendor, facts=there, key=key, server=vendor.local, ended=ended))
+        entries, default = {} if vendor in own else listed.get(vendor.prefix, {}), vendor.default_model
+        names = dict.fromkeys([default, *entries]) if default else entries
+        for name in sorted(names, key=lambda each: (each != default, each not in short)):
+            entry = entries.get(name, {})
+            facts = entry_facts(entry) if entry else model_facts(name)
+            facts = facts.replace(tiers=(), free=True) if local else facts
+            ended = str(entry.get("deprecation_date") or "9999") < today
+            found.append(KnownModel(name=name, vendor=vendor, facts=facts, key=key, server=vendor.local, ended=ended))
     return found
 
 
 async def usable_models(own: Sequence[Vendor] = ()) -> list[KnownModel]:
     """The models that can be asked now: of vendors with a key, and of the local servers, which are asked."""
-    servers = await local_servers()  # first by itself: reading the map would make their answers come too late
+    servers = await local_servers()  # first: reading the map would make their answers come too late
     known = await asyncio.to_thread(known_models, own=own)
     return [*(model for model in known if model.usable and not model.past), *served_models(servers)]
 
@@ -110,28 +217,13 @@ async def models_at(api_base: str, api_key: str | None, model: str, own: Sequenc
     Raises UsageError and ProviderError if it lists none.
     """
     names = await listed_models(api_base, api_key, model=model, own=own)
+    local = on_this_machine(api_base)
 
-    def known() -> list[KnownModel]:
-        local = on_this_machine(api_base)
-        each = ((name, vendor_of(name, own) or CUSTOM, facts_of(name, local=local)) for name in names)
-        return [KnownModel(name=name, vendor=vendor, facts=facts, server=True) for name, vendor, facts in each]
+    def known(name: str) -> KnownModel:
+        vendor, facts = vendor_of(name, own) or CUSTOM, facts_of(name, local=local)
+        return KnownModel(name=name, vendor=vendor, facts=facts, server=True)
 
-    return await asyncio.to_thread(known)
-
-
-async def near_offered(name: str) -> str | None:
-    """The local server's model that was probably meant; None if it offers this one.
-
-    A server with one model takes any name.
-    """
-    vendor = vendor_of(name)
-    if vendor is None or not vendor.local:
-        return None
-    for server, offered in await local_servers():
-        names = [f"{vendor.prefix}/{each}" for each in offered]
-        if server is vendor and len(names) > 1 and not {name, f"{name}:latest"} & set(names):
-            return nearest(name, names)
-    return None
+    return await asyncio.to_thread(lambda: [known(name) for name in names])
 
 
 def served_models(servers: Iterable[tuple[Vendor, Sequence[str]]]) -> list[KnownModel]:
@@ -143,18 +235,19 @@ def served_models(servers: Iterable[tuple[Vendor, Sequence[str]]]) -> list[Known
     ]
 
 
-def near_model(name: str, own: Sequence[Vendor] = (), aliases: Iterable[str] = ()) -> str | None:
+def near_model(name: str, own: Sequence[Vendor] = ()) -> str | None:
     """The known model, or short name, that was probably meant by an unknown name."""
-    name = real_name(name)
-    prefix, slash, _ = name.partition("/")
+    from codelet.providers.choice.names import short_names
+    from codelet.system.text.spelling import nearest
+
+    prefix, slash, rest = real_name(name).partition("/")
+    known = known_models({}, own)
     if not slash:
-        names = [*aliases, *short_names(), *(each.rpartition("/")[2] for each in _names(None))]
-        return nearest(name, names)
-    vendor = vendor_of(name, own)
-    if vendor is None:
+        return nearest(prefix, [*short_names(), *(each.name.rpartition("/")[2] for each in known)])
+    if (vendor := vendor_of(name, own)) is None:
         near = nearest(prefix, [each.prefix for each in (*vendors(), *own)])
-        return None if near is None else f"{near}/{name.partition('/')[2]}"
-    return nearest(f"{vendor.prefix}/{name.partition('/')[2]}", _names(vendor))
+        return near and f"{near}/{rest}"
+    return nearest(f"{vendor.prefix}/{rest}", [each.name for each in known if each.vendor == vendor])
 
 
 def doubts(name: str, *, local: bool, window: int | None = None, own: Sequence[Vendor] = ()) -> str | None:
@@ -181,23 +274,3 @@ def refused_name(name: str, options: ProviderOptions) -> str:
     vendor, slash, _ = name.partition("/")
     unknown = f"neither codelet nor litellm knows a vendor {vendor!r}; see codelet models --all, or give --api-base"
     return f"unknown model {name!r}; {unknown if slash else 'name it as provider/model, or give --api-base'}"
-
-
-def _names(vendor: Vendor | None) -> list[str]:
-    entries = _entries()
-    prefixes = entries if vendor is None else (vendor.prefix,)
-    defaults = [each.default_model for each in vendors() if each.default_model and vendor in (None, each)]
-    return [*defaults, *(name for prefix in prefixes for name, _ in entries.get(prefix, ()))]
-
-
-def _entries() -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """The map's entries that can be chosen, by vendor, with codelet's names."""
-    hosted = {vendor.prefix for vendor in vendors() if not vendor.local}
-    found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-    for name, entry in whole_map().items():
-        vendor = entry.get("litellm_provider")
-        if vendor in hosted and entry.get("mode") in _TALKS and entry.get("supports_function_calling"):
-            full = name if name.startswith(f"{vendor}/") else f"{vendor}/{name}"
-            if not name.startswith("ft:"):
-                found.setdefault(vendor, []).append((full, entry))
-    return found

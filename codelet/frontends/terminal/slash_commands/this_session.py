@@ -128,14 +128,12 @@ async def switch_model(repl: ReplControls, argument: str) -> None:
 
 
 async def _tell_doubts(screen: Screen, session: Session) -> None:
-    """Report guessed facts of the model, and a similar known name."""
-    from codelet.providers.choice.known import doubts, near_offered
+    """Report guessed facts of the model."""
+    from codelet.providers.choice.known import doubts
 
     provider = session.provider
     if provider.origin.startswith(REPLAY_PREFIX):
         return
-    if (near := await near_offered(provider.model)) is not None:
-        screen.note(f"{provider.name} offers no {one_line(provider.model, 60)}; did you mean {one_line(near, 60)}?")
     window = session.models.limits.window
     if (words := await asyncio.to_thread(doubts, provider.model, local=provider.local, window=window)) is not None:
         screen.note(words)
