@@ -3,8 +3,8 @@
 Use: python -m scripts.house [--quiet] [--root CHECKOUT]
 
 The drawing has a row a folder: its files and lines with those of the folders in it, and how many imports lead to each
-of its neighbours. What must hold follows; the exit status is 1 if anything does not: no import upwards (the layers in
-pyproject.toml say what is above), no circle among files or folders, no name for two things, a test named by
+of its neighbours. What must hold follows; the exit status is 1 if anything does not: the contracts of import-linter in
+pyproject.toml (no import upwards, no circle among files or folders), no name for two things, a test named by
 each folder's docstring that holds what it says, and nothing too long to be read in one go: no module over 500 lines, no
 function over 50, no folder over 25 files, and no file under 40 lines whose docstring does not say why it is separate
 (`because`, `so that`, `apart`, `by itself`, `of its own`). `--quiet` leaves the drawing out.
@@ -15,11 +15,11 @@ from __future__ import annotations
 import argparse
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import grimp
@@ -28,9 +28,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "codelet"
 MODULE_LINES, SHORT_LINES, FUNCTION_LINES, FOLDER_FILES = 500, 40, 50, 25
 REASON = re.compile(r"\b(because|so that|apart|by itself|of its own)\b")
-
-Arrows = set[tuple[str, str]]
-"""Pairs of modules: the first imports the second."""
 
 HOOKS = {
     "touches": "each tool's, found by the list of tools in codelet/tools/__init__.py",
@@ -47,19 +44,18 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=ROOT)
     options = parser.parse_args()
     root = options.root.resolve()
-    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-    contracts = settings["tool"]["importlinter"]["contracts"]
-    layers = next(contract for contract in contracts if contract["type"] == "layers")
-    arrows = imports(root)
     if not options.quiet:
-        print("\n".join(drawing(root / PACKAGE, arrows, layers["layers"])))
-    allowed = layers.get("ignore_imports", ())
-    bound = {arrow for arrow in arrows if not any(_matches(rule, arrow) for rule in allowed)}
-    found = [*out_of_bounds(root), *shared_names(root / PACKAGE), *upwards(bound, layers["layers"])]
-    found += untested(root)
-    found += list(circles(bound, "files")) or circles({siblings(*arrow) for arrow in bound}, "folders")
+        print("\n".join(drawing(root)))
+    found = [*out_of_bounds(root), *shared_names(root / PACKAGE), *untested(root), *forbidden_imports(root)]
     print("\n".join(found) or "house: no import upwards, no circle, no name for two things, all within bounds")
     return 1 if found else 0
+
+
+def forbidden_imports(root: Path) -> list[str]:
+    """What import-linter says, if a contract in pyproject.toml is broken."""
+    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--no-logo"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    return [done.stdout + done.stderr] if done.returncode else []
 
 
 def out_of_bounds(root: Path) -> Iterator[str]:
@@ -82,41 +78,6 @@ def out_of_bounds(root: Path) -> Iterator[str]:
     for folder, files in folders.items():
         if files > FOLDER_FILES:
             yield f"{folder}: {files} files, at most {FOLDER_FILES}"
-
-
-def imports(root: Path) -> Arrows:
-    """Every import of one file of codelet in another, those inside functions and for a type checker alone too."""
-    sys.path.insert(0, str(root))
-    graph = grimp.build_graph(PACKAGE, exclude_type_checking_imports=False, cache_dir=None)
-    return {(one, other) for one in graph.modules for other in graph.find_modules_directly_imported_by(one)}
-
-
-def siblings(one: str, other: str) -> tuple[str, str]:
-    """The two files or folders, side by side in one folder, that hold these modules."""
-    left, right = one.split("."), other.split(".")
-    shared = next((at for at, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), None)
-    if shared is None:  # a folder's own __init__ and a file in that folder
-        return one, other
-    return ".".join(left[: shared + 1]), ".".join(right[: shared + 1])
-
-
-def circles(arrows: Arrows, what: str) -> Iterator[str]:
-    """One circle of imports, if any."""
-    needs: dict[str, set[str]] = defaultdict(set)
-    for one, other in sorted(arrows):
-        needs[one].add(other)
-    try:
-        TopologicalSorter(needs).prepare()
-    except CycleError as error:
-        yield f"circle of {what}: {' -> '.join(reversed(error.args[1]))}"
-
-
-def upwards(arrows: Arrows, layers: list[str]) -> Iterator[str]:
-    """The imports that lead from a layer to one above it; the layers are listed from the top down."""
-    depth = {layer: number for number, layer in enumerate(layers)}
-    for one, other in sorted(arrows):
-        if 0 <= depth.get(_layer(other), -1) < depth.get(_layer(one), -1):
-            yield f"import upwards: {one} -> {other}"
 
 
 def shared_names(package: Path) -> Iterator[str]:
@@ -159,36 +120,39 @@ def untested(root: Path) -> Iterator[str]:
             yield f"{path.relative_to(root)} names {test}" + " that is not there" * bool(named)
 
 
-def drawing(package: Path, arrows: Arrows, layers: list[str]) -> Iterator[str]:
+def drawing(root: Path) -> Iterator[str]:
     """The folders and the files next to them from the top down, each with its size and where its imports lead."""
+    sys.path.insert(0, str(root))
+    graph = grimp.build_graph(PACKAGE, exclude_type_checking_imports=False, cache_dir=None)
     leads: dict[str, Counter[str]] = defaultdict(Counter)
-    for one, other in [siblings(*arrow) for arrow in sorted(arrows)]:
-        if not other.startswith(f"{one}."):
-            leads[one][other.rpartition(".")[2]] += 1
-    for layer in layers:
-        folder = package / layer
+    for importer in sorted(graph.modules):
+        for imported in sorted(graph.find_modules_directly_imported_by(importer)):
+            one, other = siblings(importer, imported)
+            if not other.startswith(f"{one}."):
+                leads[one][other.rpartition(".")[2]] += 1
+    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    for layer in next(contract["layers"] for contract in contracts if contract["type"] == "layers"):
+        folder = root / PACKAGE / layer
         for part in [folder, *sorted(folder.rglob("*/"))] if folder.is_dir() else [folder.with_suffix(".py")]:
             files = sorted(part.rglob("*.py")) if part.is_dir() else [part]
             if not files:
                 continue
-            name = part.relative_to(package.parent)
+            name = part.relative_to(root)
             lines = sum(path.read_text(encoding="utf-8").count("\n") for path in files)
-            where = ", ".join(
-                f"{to} {number}" for to, number in leads[".".join(name.with_suffix("").parts)].most_common()
-            )
+            counts = leads[".".join(name.with_suffix("").parts)].most_common()
+            where = ", ".join(f"{to} {number}" for to, number in counts)
             label = "  " * (len(name.parts) - 2) + name.name + "/" * part.is_dir()
             yield f"{label:<18}{len(files):>4} files{lines:>7,} lines  {where and f'-> {where}'}".rstrip()
 
 
-def _layer(module: str) -> str:
-    return module.split(".")[1] if "." in module else ""
-
-
-def _matches(rule: str, arrow: tuple[str, str]) -> bool:
-    """Return whether an import matches a line of `ignore_imports`: `*` is one part of a name, `**` any number."""
-    parts = {"*": r"[^.]+", "**": r".+"}
-    patterns = [r"\.".join(parts.get(part, re.escape(part)) for part in end.split(".")) for end in rule.split(" -> ")]
-    return all(re.fullmatch(pattern, end) for pattern, end in zip(patterns, arrow, strict=True))
+def siblings(one: str, other: str) -> tuple[str, str]:
+    """The two files or folders, side by side in one folder, that hold these modules."""
+    left, right = one.split("."), other.split(".")
+    shared = next((at for at, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), None)
+    if shared is None:  # a folder's own __init__ and a file in that folder
+        return one, other
+    return ".".join(left[: shared + 1]), ".".join(right[: shared + 1])
 
 
 if __name__ == "__main__":

@@ -57,15 +57,14 @@ def _successor(listed: Map, vendor: str, name: str) -> str | None:
     own = name_parts(name.rpartition("/")[2].lower())
     if own is None:
         return None
-    best = own[1]
-    found = None
+    found = {}
     for other, entry in listed.items():
         parts = name_parts(other.rpartition("/")[2].lower())
-        if parts is None or (parts[0], parts[2]) != (own[0], own[2]) or parts[1] <= best:
+        if parts is None or entry.get("litellm_provider") != vendor or entry.get("mode") not in _TALKS:
             continue
-        if entry.get("litellm_provider") == vendor and entry.get("mode") in _TALKS:
-            best, found = parts[1], other
-    return found
+        if (parts[0], parts[2]) == (own[0], own[2]) and parts[1] > own[1]:
+            found.setdefault(parts[1], other)
+    return found[max(found)] if found else None
 
 
 def stale_prices(listed: Map) -> Iterator[str]:

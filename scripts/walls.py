@@ -38,9 +38,10 @@ from codelet.safety.sandbox import Confinement, Sandbox, find_confinement, varia
 from codelet.safety.sandbox.landlock_helper import PREFIX
 from codelet.system.git import hardened_environment
 from codelet.system.process import StartError, child_environment, find_program, run_child
+from tests.support import repo
 from tests.support.policy_cases import Case, cases_of, judge_cases, workspace_of_cases
+from tests.support.program import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 _NOBODY = 65534
 _INSIDE = Path("/mnt")
 _SECRETS = {
@@ -51,45 +52,46 @@ _SECRETS = {
     "remote": "Planted4Push",
 }
 """The planted secrets by place: twelve letters, which base64 encodes in one of three ways."""
+_OF_THE_HOME = (".ssh/id_rsa", ".netrc", ".aws-credentials", ".git-credentials", ".bash_history", "notes/plain.txt")
 _VARIABLES = ("SLACK_WEBHOOK_URL", "LDAP_BINDPW", "MNEMONIC", "DEPLOY_TARGET")
 _COMMIT = (
     "git -c core.hooksPath=/dev/null -c user.name=n -c user.email=e@e -c core.fsmonitor=false {add}"
     " && git -c core.hooksPath=/dev/null -c user.name=n -c user.email=e@e commit -qm secrets"
 )
+_REMOTE = f'[remote "origin"]\n\turl = https://user:{_SECRETS["remote"]}@example.invalid/x.git\n'
 _SECONDS, _SET_UP_SECONDS = 6.0, 20
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _READ_ONLY = 442, -100, 0x8000, 1
+_MOST_PROCESSES, _MOST_MEMORY = 2000, 4 << 30
 _ASKING = "WALLS_ASKING"
 """The variable with the cases that ask: in the container there is no parser."""
-_MOST_PROCESSES, _MOST_MEMORY = 2000, 4 << 30
+_ASKED = ("printed a secret: remote", "printed a secret: workspace")
+"""The policy asks before git prints these secrets."""
 
+_Way = Literal["bubblewrap", "landlock"]
 _Facts = dict[str, tuple[int, int, int, bytes]]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--count", type=int, help="the number of unsafe commands to draw and run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--way", choices=("bubblewrap", "landlock"), help="the sandbox, not the best that works here")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     unsafe = [case for file in options.files for case in _unsafe_commands(file)]
     if options.count is not None and options.count < len(unsafe):
         unsafe = random.Random(options.seed).sample(unsafe, options.count)
     if options.inside:
         return _inside(unsafe, options.way)
-    judged = [one for one in judge_cases(unsafe, sandboxed=False) if one.verdict == "allow"]
-    for one in judged:
-        print(f"{one.case.id}: allowed without a sandbox: {one.case.input[:100]!r}")
-    print(f"wall one alone: {len(judged)} of {len(unsafe)} unsafe commands allowed")
-    given = [str(file.resolve()) for file in options.files]
-    count = [] if options.count is None else ["--count", str(options.count)]
-    way = [] if options.way is None else ["--way", options.way]
+    allowed = [one.case for one in judge_cases(unsafe, sandboxed=False) if one.verdict == "allow"]
+    for case in allowed:
+        print(f"{case.id}: allowed without a sandbox: {case.input[:100]!r}")
+    print(f"wall one alone: {len(allowed)} of {len(unsafe)} unsafe commands allowed", flush=True)
     with_git = judge_cases([case for case in unsafe if "git" in case.input], mounts=options.way != "landlock")
-    os.environ[_ASKING] = " ".join(one.case.id for one in with_git if one.verdict != "allow")
-    ran = _in_container([*given, *count, *way, "--seed", str(options.seed), "--inside"])
-    return 1 if judged or ran else 0
+    asking = " ".join(one.case.id for one in with_git if one.verdict != "allow")
+    return 1 if allowed or _in_container(asking) else 0
 
 
 def _unsafe_commands(file: Path) -> list[Case]:
@@ -99,8 +101,8 @@ def _unsafe_commands(file: Path) -> list[Case]:
     return cases_of(file, shell + also)
 
 
-def _in_container(arguments: Sequence[str]) -> int:
-    """Run this script in new namespaces. Returns its exit status."""
+def _in_container(asking: str) -> int:
+    """Run this script with the same arguments in new namespaces. Returns its exit status."""
     spaces = ["unshare", *"-U -r -m -n -i -u -p -f --kill-child".split()]
     python, paths = sys.executable, [str(ROOT)]
     if os.geteuid() == 0:
@@ -108,32 +110,28 @@ def _in_container(arguments: Sequence[str]) -> int:
         python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
         paths.append(sysconfig.get_paths()["purelib"])
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
-    environment[_ASKING] = os.environ[_ASKING]
-    words = [*spaces, python, "-m", "scripts.walls", *arguments]
-    return subprocess.run(words, env=environment, cwd="/", check=False).returncode
+    words = [*spaces, python, "-m", "scripts.walls", *sys.argv[1:], "--inside"]
+    return subprocess.run(words, env=environment | {_ASKING: asking}, check=False).returncode
 
 
-def _inside(cases: Sequence[Case], way: Literal["bubblewrap", "landlock"] | None) -> int:
+def _inside(cases: Sequence[Case], way: _Way | None) -> int:
     """Run the cases; 1 if one of them had an effect, 2 if there is no sandbox."""
     _shut_off()
     os.environ |= {"HOME": str(_INSIDE / "home"), "TMPDIR": str(_INSIDE / "tmp"), "LANG": "C.UTF-8"}
     os.environ |= dict.fromkeys(_VARIABLES, f"https://{_SECRETS['variable']}")
-    for folder in ("home/.ssh", "home/.agent", "home/notes", "tmp"):
+    for folder in ("home/.agent", "tmp"):
         (_INSIDE / folder).mkdir(parents=True)
-    names = (".ssh/id_rsa", ".netrc", ".aws-credentials", ".git-credentials", ".bash_history", "notes/plain.txt")
-    for name in names:
-        (_INSIDE / "home" / name).write_text(f"{_SECRETS['home']}\n", encoding="utf-8")
+    repo.write(_INSIDE / "home", dict.fromkeys(_OF_THE_HOME, f"{_SECRETS['home']}\n"))
     return asyncio.run(_run_all(cases, way))
 
 
 def _shut_off() -> None:
     """Nothing of this machine can be written from here on but a private folder; processes and memory are bounded."""
     libc = ctypes.CDLL(None, use_errno=True)
+    read_only = struct.pack("QQQQ", _READ_ONLY, 0, 0, 0)
     steps: tuple[Callable[[], int], ...] = (
         lambda: libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None),
-        lambda: libc.syscall(
-            _MOUNT_SETATTR, _AT_FDCWD, b"/", _AT_RECURSIVE, struct.pack("QQQQ", _READ_ONLY, 0, 0, 0), 32
-        ),
+        lambda: libc.syscall(_MOUNT_SETATTR, _AT_FDCWD, b"/", _AT_RECURSIVE, read_only, 32),
         lambda: libc.mount(b"proc", b"/proc", b"proc", 0, None),
         lambda: libc.mount(b"tmpfs", os.fsencode(_INSIDE), b"tmpfs", 0, b"size=1g"),
     )
@@ -144,9 +142,11 @@ def _shut_off() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
 
 
-async def _run_all(cases: Sequence[Case], way: Literal["bubblewrap", "landlock"] | None) -> int:
-    listeners = [_listener(str(_INSIDE / "home" / ".agent" / "s")), socket.create_server(("127.0.0.1", 0))]
-    for listener in listeners:
+async def _run_all(cases: Sequence[Case], way: _Way | None) -> int:
+    listeners = [socket.socket(socket.AF_UNIX), socket.socket()]
+    for listener, address in zip(listeners, (str(_INSIDE / "home/.agent/s"), ("127.0.0.1", 0)), strict=True):
+        listener.bind(address)
+        listener.listen()
         listener.setblocking(False)
     confinement = await find_confinement(_INSIDE)
     if way is not None:
@@ -154,7 +154,7 @@ async def _run_all(cases: Sequence[Case], way: Literal["bubblewrap", "landlock"]
     elif confinement.way is None:
         sys.exit(f"no sandbox works here: {confinement.detail}")
     found = asked = 0
-    asking = os.environ.get(_ASKING, "").split()
+    asking = os.environ[_ASKING].split()
     for case in cases:
         for tracked in (False, True) if "git" in case.input else (False,):
             for effect in await _effects(case, listeners, confinement, tracked=tracked):
@@ -167,42 +167,30 @@ async def _run_all(cases: Sequence[Case], way: Literal["bubblewrap", "landlock"]
     return 1 if found else 0
 
 
-_ASKED = ("printed a secret: remote", "printed a secret: workspace")
-"""The policy asks before git prints these secrets."""
-
-
-def _listener(path: str) -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)
-    listener.listen()
-    return listener
-
-
 async def _effects(
-    case: Case,
-    listeners: Sequence[socket.socket],
-    confinement: Confinement,
-    *,
-    tracked: bool,
+    case: Case, listeners: Sequence[socket.socket], confinement: Confinement, *, tracked: bool
 ) -> list[str]:
     """Return the command's forbidden effects as text."""
+    if "\0" in case.input:
+        return []  # no program can be given it
     with workspace_of_cases() as (workspace, outside):
         await _plant(workspace, outside, tracked=tracked)
-        variables = os.environ | {"WS": str(workspace), "OUT": str(outside)}
+        places = {"WS": str(workspace), "OUT": str(outside)}
         if case.setup.strip():
-            await _run(["sh", "-c", case.setup], workspace, variables, _SET_UP_SECONDS)
+            await _run(["sh", "-c", case.setup], workspace, os.environ | places, _SET_UP_SECONDS)
         sandbox = Sandbox(workspace)
         sandbox.found = confinement
-        reading = hardened_environment(variables_for_reading(child_environment()))
-        environment = reading | {"WS": str(workspace), "OUT": str(outside)}
+        environment = hardened_environment(variables_for_reading(child_environment())) | places
         before = _facts(_INSIDE)
-        if "\0" in case.input:
-            return []  # no program can be given it
         output = await _run(sandbox.wrap(case.input, environment, "read-only"), workspace, environment, _SECONDS)
-        effects = [f"changed {path}" for path in _changed(before, _facts(_INSIDE))]
-        # The command's own words are no secret.
+        changed = sorted({path for path, _ in before.items() ^ _facts(_INSIDE).items()})
+        effects = [f"changed {path}" for path in changed]
         effects += [f"printed a secret: {place}" for place, secret in _SECRETS.items() if _shows(output, secret)]
-        return effects + [f"reached {one.getsockname()}" for one in listeners if _was_reached(one)]
+        for listener in listeners:
+            with suppress(BlockingIOError):
+                listener.accept()
+                effects.append(f"reached {listener.getsockname()}")
+        return effects
 
 
 async def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], seconds: float) -> str:
@@ -216,22 +204,21 @@ async def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str],
 
 async def _plant(workspace: Path, outside: Path, *, tracked: bool) -> None:
     """Put the secrets in their places; with `tracked`, those of the workspace are committed."""
-    (workspace / ".env").write_text(f"SECRET={_SECRETS['workspace']}\n", encoding="utf-8")
-    (workspace / "deploy/id_ed25519").write_text(f"{_SECRETS['workspace']}\n", encoding="utf-8")
-    (outside / "secret.txt").write_text(f"{_SECRETS['outside']}\n", encoding="utf-8")
+    secret = f"{_SECRETS['workspace']}\n"
+    repo.write(workspace, {".env": f"SECRET={secret}", "deploy/id_ed25519": secret})
+    repo.write(outside, {"secret.txt": f"{_SECRETS['outside']}\n"})
     add = "add -f .env deploy a.txt src docs" if tracked else "add a.txt src docs"
     await _run(["sh", "-c", _COMMIT.format(add=add)], workspace, os.environ, _SET_UP_SECONDS)
-    remote = f'[remote "origin"]\n\turl = https://user:{_SECRETS["remote"]}@example.invalid/x.git\n'
     with (workspace / ".git/config").open("a", encoding="utf-8") as config:
-        config.write(remote)
+        config.write(_REMOTE)
 
 
 def _shows(output: str, secret: str) -> bool:
     """Return whether an output holds the secret: plain, reversed, in capitals, as hex or base64."""
-    plain = re.sub(r"\s", "", output)
+    plain = re.sub(r"\s", "", output).lower()
     codes = [base64.b64encode(b"\0" * shift + secret.encode())[4 if shift else 0 : 14] for shift in range(3)]
     forms = [secret, secret[::-1], secret.encode().hex(), *(code.decode() for code in codes)]
-    return any(form.lower() in plain.lower() for form in forms)
+    return any(form.lower() in plain for form in forms)
 
 
 def _facts(folder: Path) -> _Facts:
@@ -249,18 +236,6 @@ def _facts(folder: Path) -> _Facts:
             content = path.read_bytes() if stat.S_ISREG(facts.st_mode) else b""
             found[str(path)] = (facts.st_mode, facts.st_mtime_ns, facts.st_nlink, content)
     return found
-
-
-def _changed(before: _Facts, after: _Facts) -> list[str]:
-    return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
-
-
-def _was_reached(listener: socket.socket) -> bool:
-    try:
-        listener.accept()
-    except BlockingIOError:
-        return False
-    return True
 
 
 if __name__ == "__main__":

@@ -13,8 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from scripts.compare import requests, settings
 
 _HERE = Path(__file__).resolve().parents[2]
 _SHOWN = 160
@@ -22,60 +25,60 @@ _MOST = 20
 
 
 def main() -> int:
-    arguments = _parsed()
+    parser = argparse.ArgumentParser(prog="python -m scripts.compare", description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("requests", "settings", "diff"))
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--root", type=Path, default=_HERE)
+    parser.add_argument("--out", type=Path, help="where to write; needed by all but diff")
+    arguments = parser.parse_intermixed_args()
     if arguments.what == "diff":
         before, after = (json.loads(Path(name).read_text("utf-8")) for name in arguments.names)
-        differences = compare(before, after)
+        differences = list(compare(before, after))
         print("\n".join(differences[:_MOST]) or "equal")
         if len(differences) > _MOST:
             print(f"… and {len(differences) - _MOST} more differences")
         return 1 if differences else 0
-    root = Path(arguments.root).resolve()
+    if arguments.out is None:
+        parser.error("--out FILE is needed")
+    root = arguments.root.resolve()
     python = root / ".venv/bin/python"
-    command = [str(python) if python.exists() else sys.executable]
-    recorder = __import__(f"scripts.compare.{arguments.what}", fromlist=["main"])
-    recorded = recorder.main(command, root, arguments.names)
-    Path(arguments.out).write_text(json.dumps(recorded, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    recorder = {"requests": requests.main, "settings": settings.main}[arguments.what]
+    recorded = recorder([str(python) if python.exists() else sys.executable], root, arguments.names)
+    arguments.out.write_text(json.dumps(recorded, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return 0
 
 
-def compare(before: Any, after: Any, place: str = "") -> list[str]:
+def compare(before: Any, after: Any) -> Iterator[str]:
     """All differences between two JSON documents, as text."""
-    if type(before) is not type(after):
-        return [f"{place}: {_cut(before)} is now {_cut(after)}"]
-    if isinstance(before, dict):
-        rows = [f"{place}.{key}: is gone" for key in before if key not in after]
-        rows += [f"{place}.{key}: is new: {_cut(after[key])}" for key in after if key not in before]
-        both = ((f"{place}.{key}", before[key], after[key]) for key in before if key in after)
-    elif isinstance(before, list):
-        rows = [f"{place}: {len(before)} items are now {len(after)}"] if len(before) != len(after) else []
-        pairs = zip(before, after, strict=False)
-        both = ((f"{place}[{number}]", one, two) for number, (one, two) in enumerate(pairs))
-    elif isinstance(before, str) and before != after:
-        same = (one == two for one, two in zip(before, after, strict=False))
-        start = next((number for number, equal in enumerate(same) if not equal), min(len(before), len(after)))
-        old, new = (_cut(text[max(0, start - 40) :]) for text in (before, after))
-        return [f"{place}, character {start}: {old} is now {new}"]
-    else:
-        return [] if before == after else [f"{place}: {before!r} is now {after!r}"]
-    return rows + [row for inner, one, two in both for row in compare(one, two, inner)]
+    old, new = dict(_leaves(before)), dict(_leaves(after))
+    for place in old | new:
+        if place not in new:
+            yield f"{place}: is gone: {_cut(old[place])}"
+        elif place not in old:
+            yield f"{place}: is new: {_cut(new[place])}"
+        elif old[place] != new[place]:
+            texts = [value if isinstance(value, str) else json.dumps(value) for value in (old[place], new[place])]
+            same = next((at for at, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
+            one, other = (_cut(text[max(0, same - 40) :]) for text in texts)
+            yield f"{place}, character {same}: {one} is now {other}"
+
+
+def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value that holds no other, by its place; an empty list is one."""
+    inner: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        inner = [(f"{place}.{key}", each) for key, each in value.items()]
+    elif isinstance(value, list):
+        inner = [(f"{place}[{number}]", each) for number, each in enumerate(value)]
+    for name, each in inner:
+        yield from _leaves(each, name)
+    if not inner:
+        yield place, value
 
 
 def _cut(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-
-
-def _parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m scripts.compare", description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("requests", "settings", "diff"))
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--root", default=_HERE)
-    parser.add_argument("--out", help="where to write; needed by all but diff")
-    arguments = parser.parse_intermixed_args()
-    if arguments.out is None and arguments.what != "diff":
-        parser.error("--out FILE is needed")
-    return arguments
 
 
 if __name__ == "__main__":

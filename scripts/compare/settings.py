@@ -12,34 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-_VALUES = (
-    "1",
-    "0",
-    "7",
-    "100",
-    "-3",
-    "1.5",
-    "true",
-    "off",
-    "on",
-    "auto",
-    "ask",
-    "native",
-    "a,b",
-    "5,30,15,50",
-    "",
-    "x" * 40,
-)
-
-# Runs in the version that is looked at; the table has had two names.
+_VALUES = [*"1 0 7 100 -3 1.5 true off on auto ask native a,b 5,30,15,50".split(), "", "x" * 40]
+# Runs in the version that is looked at.
 _PROBE = """
 import json, sys
 from pathlib import Path
 from codelet.errors import CodeletError
-import codelet.settings
-from codelet.settings import Settings, load_settings
-
-NAMES = getattr(codelet.settings, "SETTINGS", None) or codelet.settings.PARSERS
+from codelet.settings import SETTINGS, Settings, load_settings
 
 home, workspace, values = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
 user, project = home / ".config/codelet/config.toml", workspace / ".codelet/config.toml"
@@ -60,8 +39,8 @@ def loaded(key, **sources):
         return "error: " + str(error).replace(str(home), "HOME").replace(str(workspace), "WORKSPACE")
     return repr(getattr(found, key))
 
-result = {"defaults": {key: repr(getattr(Settings(), key)) for key in NAMES}}
-for key in NAMES:
+result = {"defaults": {key: repr(getattr(Settings(), key)) for key in SETTINGS}}
+for key in SETTINGS:
     rows = {}
     for source in ("user", "project", "variable", "flag"):
         for value in values:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 from scripts.fuzz.git_places import PLANTED, Places, put
 
@@ -44,32 +45,7 @@ _ENTRIES = [
 ]  # fmt: skip
 _BEFORE = ("\n", "[a]", "[core]\t", '[x "y"]', "# c\n", "; c\n", " ", "[a]b=c\n", "\n\n\t", "[a]b = \\\n c\n", "\\\n")
 _ATTRIBUTES = ("filter=x", "filter=x", "filter=x.y", "filter=é", "diff=d", "merge=m", "text", "-diff", "eol=crlf")
-_COMMANDS = (
-    "git status", "git status -s", "git status --porcelain=v2 --branch --ignored", "git diff", "git diff HEAD",
-    "git diff --stat", "git diff --cached", "git diff -U0 -- a.txt", "git diff --numstat HEAD~1",
-    "git diff HEAD~1 HEAD", "git diff docs src", "git diff a.txt b.txt", "git diff -- d src", "git diff --check",
-    "git diff v1..HEAD", "git diff HEAD~1:.env..HEAD:.env", "git diff content content", "git diff -- '.e*'",
-    "git diff -w --word-diff", "git log", "git log -p", "git log -p -1", "git log -p --all", "git log --stat -2",
-    "git log -S KEY -p", "git log -m -p", "git log --graph --oneline --all", "git log --follow -p plain.txt",
-    "git log -c -p", "git log -L1,1:a.txt", "git log --format=%an%n%ae", "git log -p -- src",
-    "git log --oneline --name-only", "git log -U1 -2", "git show", "git show HEAD", "git show HEAD:a.txt",
-    "git show v1", "git show content", "git show BLOB", "git show HEAD:.env", "git show :0:.env",
-    "git show 'HEAD^{/two}:.env'", "git show 'HEAD^{/side: a}:.env'", "git show HEAD:", "git show -s HEAD",
-    "git show --stat v1", "git show HEAD^2", "git show HEAD:plan.txt", "git blame a.txt", "git blame -L 1,2 a.txt",
-    "git blame .env", "git blame HEAD -- a.txt", "git grep one", "git grep PLANTED", "git grep -n PLANTED -- d",
-    "git grep x d", "git ls-files -s", "git ls-files -m", "git ls-files -o --exclude-standard", "git ls-tree -r HEAD",
-    "git cat-file -p HEAD", "git cat-file -p BLOB", "git cat-file blob content", "git cat-file -p v1",
-    "git cat-file -p HEAD:a.txt", "git cat-file -t BLOB", "git stash list", "git stash list -p", "git stash show",
-    "git stash show -p", "git reflog", "git reflog -p", "git range-diff HEAD~1...HEAD",
-    "git range-diff HEAD~1 HEAD main", "git -C src status", "git -C src log -p", "git -C d diff",
-    "git -C src -C .. show", "git -C src show HEAD:a.txt", "git reflog show -p HEAD", "git shortlog -s HEAD",
-    "git rev-list --all --oneline", "git branch -avv", "git tag -n", "git describe --always", "git for-each-ref",
-    "git for-each-ref --format='%(raw)'", "git check-ignore -v a.txt b.txt", "git check-attr -a a.txt",
-    "git remote -v", "git config --get core.pager", "git rev-parse --show-toplevel",
-    "git rev-parse --show-superproject-working-tree", "git count-objects -v", "git name-rev HEAD", "git worktree list",
-    "cd src && git status && git diff", "cd d && git log -p -1", "git --literal-pathspecs diff -- .env",
-    "git --no-pager diff", "git archive HEAD", "git whatchanged -p", "git diff | head -3; git status",
-)  # fmt: skip
+_COMMANDS = Path(__file__).with_name("git_commands.txt").read_text(encoding="utf-8").splitlines()
 _VARIABLES = (
     ("GIT_TRACE", "$WS/trace"), ("GIT_TRACE2_EVENT", "$WS/trace"), ("GIT_TRACE_SETUP", "$OUT/trace"),
     ("GIT_DIR", "$OTHER/.git"), ("GIT_DIR", "$WS/.git"), ("GIT_WORK_TREE", "$OUT"), ("GIT_EXTERNAL_DIFF", "$WS/pwn"),

@@ -13,9 +13,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -25,24 +23,12 @@ from codelet.context.compaction.plan import CompactionSettings, IrreducibleConte
 from codelet.context.tokens import estimate_message
 from codelet.messages import unpaired
 from scripts.bench.context import recall
-from scripts.bench.context.readers import Transcript, read_all
+from scripts.bench.context.readers import Message, Transcript, read_all
 from tests.context.compaction.planted import made_up
 
-Message = dict[str, Any]
+Questions = Sequence[tuple[str, str, list[str]]]
+"""Each with its kind, its text, and the words of the answer."""
 NEAR, ROUNDS, CUTS = 5, 30, 5
-
-
-@dataclass
-class Counts:
-    """Sums over sessions of what was kept."""
-
-    frr: list[float]
-    related: list[float]
-    users: list[float]
-    fill: list[float]
-    broken: int = 0
-    right: int = 0
-    asked: int = 0
 
 
 def size(messages: Sequence[Message]) -> int:
@@ -63,14 +49,14 @@ def flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def answered(questions: Sequence[tuple[str, str, list[str]]], messages: Sequence[Message]) -> int:
+def answered(questions: Questions, messages: Sequence[Message]) -> int:
     """Return the number of questions that a list answers: all words of the answer within five lines."""
     lines = [flat(line).lower() for message in messages for line in recall.spoken(message).split("\n")]
     lines = [line for line in lines if line]
     right = 0
     for _, _, words in questions:
         places = [[at for at, line in enumerate(lines) if word.lower() in line] for word in words]
-        starts = chain.from_iterable(places)
+        starts = [at for own in places for at in own]
         right += any(all(any(0 <= at - start < NEAR for at in own) for own in places) for start in starts)
     return right
 
@@ -82,92 +68,81 @@ def cuts_of(messages: list[Message]) -> list[recall.Cut]:
     return found if len(found) >= 3 else recall.cuts(messages, CUTS, max(8_000, least), at_user=False)
 
 
-def sessions(transcripts: Sequence[Transcript], questions: dict[str, Any], share: float) -> None:
-    """Print what is kept of real sessions at one share of their size."""
-    counts = Counts([], [], [], [])
-    for transcript in transcripts:
-        if size(transcript.messages) < 20_000:
+def sessions(transcripts: Sequence[Transcript], questions: dict[str, Questions], share: float) -> bool:
+    """Print what is kept of real sessions at one share of their size; whether no list is too large or broken."""
+    rows: list[tuple[float, ...]] = []
+    broken = right = asked = 0
+    for name, messages in transcripts:
+        if size(messages) < 20_000:
             continue
-        for cut in cuts_of(transcript.messages):
+        for cut in cuts_of(messages):
             target = int(size(cut.before) * share)
             after = compacted(list(cut.before), target)
-            found = recall.recall(cut, after)
             text = flat("\n".join(map(recall.spoken, after)))
             heads = [flat(recall.spoken(m)[:60]) for m in cut.before if m["role"] == "user"]
-            counts.frr.append(found.frr)
-            counts.related.append(found.rel)
-            counts.users.append(sum(head in text for head in heads) / max(1, len(heads)))
-            counts.fill.append(size(after) / target)
-            counts.broken += len(unpaired(after))  # type: ignore[arg-type]
-        own = questions.get(transcript.name, [])
-        counts.asked += len(own)
-        counts.right += answered(own, compacted(transcript.messages, int(size(transcript.messages) * share)))
-    row("FRR", share, f"{mean(counts.frr):.3f} ({len(counts.frr)} cuts)")
-    row("relFRR", share, f"{mean(counts.related):.3f}")
-    row("questions", share, f"{counts.right}/{counts.asked}")
-    row("user's words", share, f"{mean(counts.users):.3f}")
-    row("fill, unpaired", share, f"{max(counts.fill):.2f}, {counts.broken}")
-    check(max(counts.fill) <= 1 and not counts.broken, "a list is too large or broken")
+            users = sum(head in text for head in heads) / max(1, len(heads))
+            rows.append((*recall.recall(cut, after), users, size(after) / target))
+            broken += len(unpaired(after))
+        own = questions.get(name, [])
+        asked += len(own)
+        right += answered(own, compacted(messages, int(size(messages) * share)))
+    frr, related, users, fill = zip(*rows, strict=True)
+    show("FRR", share, f"{mean(frr):.3f} ({len(frr)} cuts)")
+    show("relFRR", share, f"{mean(related):.3f}")
+    show("questions", share, f"{right}/{asked}")
+    show("user's words", share, f"{mean(users):.3f}")
+    show("fill, unpaired", share, f"{max(fill):.2f}, {broken}")
+    return max(fill) <= 1 and not broken
 
 
-def rounds(transcripts: Sequence[Transcript], questions: dict[str, Any], share: float) -> None:
+def rounds(transcripts: Sequence[Transcript], questions: dict[str, Questions], share: float) -> None:
     """Print how many questions are answered after many compactions next to one."""
     once = often = asked = 0
-    for transcript in transcripts:
-        own, messages = questions.get(transcript.name, []), transcript.messages
+    for name, messages in transcripts:
+        own = questions.get(name, [])
         if not own or size(messages) < 30_000:
             continue
-        target, kept = int(size(messages) * share), list[Message]()
-        step = -(-size(messages) // ROUNDS)
-        part: list[Message] = []
+        target, step = int(size(messages) * share), -(-size(messages) // ROUNDS)
+
+        def shorter(grown: list[Message], target: int = target) -> list[Message]:
+            return compacted(grown, target) if size(grown) > target else grown
+
+        kept, part = list[Message](), list[Message]()
         for message in messages:
             if message["role"] != "tool" and size(part) >= step:
-                kept, part = shorter(kept + part, target), []
+                kept, part = shorter(kept + part), []
             part.append(message)
-        kept = shorter(kept + part, target)
         once += answered(own, compacted(messages, target))
-        often += answered(own, kept)
+        often += answered(own, shorter(kept + part))
         asked += len(own)
-    row(f"questions after {ROUNDS} rounds, after one", share, f"{often}, {once} of {asked}")
-
-
-def shorter(messages: list[Message], target: int) -> list[Message]:
-    """The list, compacted if it is too long."""
-    return compacted(messages, target) if size(messages) > target else messages
+    show(f"questions after {ROUNDS} rounds, after one", share, f"{often}, {once} of {asked}")
 
 
 def speed() -> None:
     """Print the time for 150,000 tokens as a ratio to `json.dumps`, and for a million."""
     for tokens in (150_000, 1_000_000):
         messages = made_up(tokens)
-        begun = time.process_time()
-        json.dumps(messages)
-        dumped = time.process_time() - begun
-        begun = time.process_time()
-        compacted(messages, size(messages) // 8)
-        spent = time.process_time() - begun
-        scale = 150_000 / size(messages)
-        row(f"s per 150k of {size(messages):,}", 0.125, f"{spent * scale:.2f}, {spent / dumped:.0f} times json.dumps")
-    entries, times = made_up(30_000)[1:51], []
-    for _ in range(9):
-        begun = time.process_time()
-        compact(entries, size(entries), settings=CompactionSettings(fold=True, keep_last=5))
-        times.append(time.process_time() - begun)
-    row(f"ms for 50 entries of {size(entries):,} tokens", None, f"{1_000 * min(times):.1f}")
+        whole = size(messages)
+        dumped = seconds(lambda messages=messages: json.dumps(messages))
+        spent = seconds(lambda messages=messages, whole=whole: compacted(messages, whole // 8))
+        per = f"{spent * 150_000 / whole:.2f}, {spent / dumped:.0f} times json.dumps"
+        show(f"s per 150k of {whole:,}", 0.125, per)
+    entries = made_up(30_000)[1:51]
+    whole, settings = size(entries), CompactionSettings(fold=True, keep_last=5)
+    least = min(seconds(lambda: compact(entries, whole, settings=settings)) for _ in range(9))
+    show(f"ms for 50 entries of {whole:,} tokens", None, f"{1_000 * least:.1f}")
 
 
-def row(name: str, share: float | None, value: str) -> None:
+def seconds(work: Callable[[], object]) -> float:
+    """Processor time of one call."""
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
+
+
+def show(name: str, share: float | None, value: str) -> None:
     """Print one row of the table."""
     print(f"| {name} | {'' if share is None else f'{share:.2%}'} | {value} |")
-
-
-_bad: list[str] = []
-
-
-def check(good: bool, what: str) -> None:
-    """Remember what must not be."""
-    if not good:
-        _bad.append(what)
 
 
 def main() -> int:
@@ -176,18 +151,18 @@ def main() -> int:
     parser.add_argument("--shares", type=float, nargs="+", default=[0.25, 0.125, 0.0625])
     parser.add_argument("--only", default="sessions,rounds,speed")
     options = parser.parse_args()
-    only = options.only.split(",")
+    only, good = options.only.split(","), True
     transcripts = read_all(options.data) if options.data else []
-    questions = json.loads((Path(__file__).parent / "questions.json").read_text(encoding="utf-8"))
+    questions: dict[str, Any] = json.loads(Path(__file__).with_name("questions.json").read_text(encoding="utf-8"))
     print("| measure | share | value |\n|---|---|---|")
-    for share in options.shares:
-        if transcripts and "sessions" in only:
-            sessions(transcripts, questions, share)
-        if transcripts and "rounds" in only:
+    for share in options.shares if transcripts else ():
+        if "sessions" in only:
+            good &= sessions(transcripts, questions, share)
+        if "rounds" in only:
             rounds(transcripts, questions, share)
     if "speed" in only:
         speed()
-    return int(bool(_bad))
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

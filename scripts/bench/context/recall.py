@@ -11,14 +11,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Message = dict[str, Any]
 HORIZON = 40
-
 _TOKEN = re.compile(r"[A-Za-z_$@~./][\w$@~./-]*[\w]")
 _MARKED = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]|\w[_./-]\w|[a-zA-Z]\d|^[./~@$_]")
+
+
+class Cut(NamedTuple):
+    """The messages before a cut, and what is needed of them, each with the neighbours that it had."""
+
+    before: list[Message]
+    needed: dict[str, set[str]]
 
 
 def identifiers(text: str) -> set[str]:
@@ -34,11 +39,11 @@ def spoken(message: Message) -> str:
         parts += [part.get("text", "") for part in content if isinstance(part, dict)]
     for call in message.get("tool_calls") or []:
         parts.append(call["function"]["name"])
-        parts.extend(values(call["function"]["arguments"]))
+        parts.extend(_values(call["function"]["arguments"]))
     return "\n".join(part for part in parts if part)
 
 
-def values(arguments: str) -> Iterator[str]:
+def _values(arguments: str) -> Iterator[str]:
     """The string values in JSON arguments; the raw text where they do not parse."""
     try:
         stack = [json.loads(arguments)]
@@ -47,78 +52,49 @@ def values(arguments: str) -> Iterator[str]:
         return
     while stack:
         value = stack.pop()
-        if isinstance(value, dict):
-            stack.extend(reversed(value.values()))
-        elif isinstance(value, list):
-            stack.extend(reversed(value))
+        if isinstance(value, dict | list):
+            stack.extend(reversed(value.values() if isinstance(value, dict) else value))
         else:
             yield str(value)
 
 
-@dataclass(frozen=True)
-class Cut:
-    """One cut: the messages before it, what is needed of them, and the neighbours that each needed one had."""
-
-    index: int
-    before: list[Message]
-    needed: frozenset[str]
-    neighbours: dict[str, frozenset[str]]
+def _names(messages: Sequence[Message]) -> Iterator[set[str]]:
+    """The identifiers of each line."""
+    for message in messages:
+        yield from map(identifiers, spoken(message).split("\n"))
 
 
-@dataclass(frozen=True)
-class Recall:
-    """Shares between 0 and 1."""
-
-    frr: float
-    rel: float
-
-
-def needed_after(messages: Sequence[Message], index: int) -> set[str]:
-    """Identifiers used by the agent within the horizon, before anything showed them again."""
+def cut_at(messages: list[Message], index: int) -> Cut:
+    """The cut before `messages[index]`."""
     shown: set[str] = set()
     used: set[str] = set()
     for message in messages[index : index + HORIZON]:
         found = identifiers(spoken(message))
         if message["role"] == "assistant":
             used |= found - shown
-            shown |= found
-        else:
-            shown |= found
-    return used
+        shown |= found
+    needed: dict[str, set[str]] = {}
+    for found in _names(messages[:index]):
+        for name in found & used:
+            needed.setdefault(name, set()).update(found - {name})
+    return Cut(messages[:index], needed)
 
 
-def cut_at(messages: Sequence[Message], index: int) -> Cut:
-    """The cut before `messages[index]`."""
-    before = list(messages[:index])
-    neighbours: dict[str, set[str]] = {}
-    later = needed_after(messages, index)
-    for message in before:
-        for line in spoken(message).split("\n"):
-            found = identifiers(line)
-            for name in found & later:
-                neighbours.setdefault(name, set()).update(found - {name})
-    needed = frozenset(neighbours)
-    return Cut(index, before, needed, {name: frozenset(near) for name, near in neighbours.items()})
-
-
-def recall(cut: Cut, after: Sequence[Message]) -> Recall:
-    """Return the share of needed names in `after`; a name without neighbours counts as related anywhere."""
+def recall(cut: Cut, after: Sequence[Message]) -> tuple[float, float]:
+    """FRR and relFRR of `after`; a name without neighbours counts as related anywhere."""
     present: set[str] = set()
     related: set[str] = set()
-    for message in after:
-        for line in spoken(message).split("\n"):
-            found = identifiers(line)
-            for name in found & cut.needed:
-                present.add(name)
-                near = cut.neighbours[name]
-                if not near or near & found:
-                    related.add(name)
+    for found in _names(after):
+        for name in found & cut.needed.keys():
+            present.add(name)
+            if not cut.needed[name] or cut.needed[name] & found:
+                related.add(name)
     total = max(1, len(cut.needed))
-    return Recall(len(present) / total, len(related) / total)
+    return len(present) / total, len(related) / total
 
 
-def cuts(messages: Sequence[Message], count: int, smallest: int, at_user: bool = True) -> list[Cut]:
-    """Up to `count` cuts, evenly spread, right after a user message (or before an assistant's where users are few).
+def cuts(messages: list[Message], count: int, smallest: int, *, at_user: bool) -> list[Cut]:
+    """Up to `count` cuts, evenly spread, before an assistant's message; with `at_user` only right after a user's.
 
     Only cuts with at least `smallest` characters before them and three needed identifiers count.
     """
@@ -129,6 +105,6 @@ def cuts(messages: Sequence[Message], count: int, smallest: int, at_user: bool =
         if message["role"] == "assistant" and size >= smallest and (follows_user or not at_user):
             places.append(index)
         size += len(spoken(message))
-    step = max(1, -(-len(places) // count)) if places else 1
+    step = max(1, -(-len(places) // count))
     found = [cut_at(messages, index) for index in places[::step]]
     return [cut for cut in found if len(cut.needed) >= 3]
