@@ -35,7 +35,6 @@ _MARK_BYTES = b"," + compact_json(_MARK)[1:]
 class AnthropicProvider(NativeProvider):
     """A model at a server with Anthropic's Messages."""
 
-    answer_form = "output_config"
     api = "messages"
 
     def __init__(self, model: str, endpoint: Endpoint, options: protocol.ProviderOptions) -> None:
@@ -58,9 +57,7 @@ class AnthropicProvider(NativeProvider):
                 self._max_output = min(most, _THINKING_MAX_OUTPUT)
 
     def body(self, request: protocol.Request) -> bytes:
-        model = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
-        head = b""
-        offered = request.tools
+        model, head, offered = b'{"model":' + compact_json(self._endpoint.model_name(self.model)), b"", request.tools
         if not offered and any(message["role"] == "tool" for message in request.messages):
             offered = self._offered  # a list with calls in it is refused without tools
         self._offered = offered
@@ -111,8 +108,8 @@ class AnthropicProvider(NativeProvider):
         blocks: list[dict[str, Any]] = []
         message = self._without_refused(message)
         for each in images_of(message):
-            source = {"type": "base64", "media_type": each["media_type"], "data": each["data"]}
-            blocks.append({"type": "image", "source": source})
+            data = {"type": "base64", "media_type": each["media_type"], "data": each["data"]}
+            blocks.append({"type": "image", "source": data})
         text = message["content"] or ""
         if message["role"] == "tool":
             call_id = _call_id(message.get("tool_call_id", ""))
@@ -140,18 +137,14 @@ class AnthropicProvider(NativeProvider):
         return blocks
 
     def _headers(self) -> dict[str, str]:
-        endpoint = self._endpoint
-        is_token = endpoint.key_from in endpoint.vendor.bearer_names
-        key = {} if endpoint.key is None else super()._headers() if is_token else {"x-api-key": endpoint.key}
-        return {"anthropic-version": _VERSION, **key}
+        endpoint, headers = self._endpoint, {"anthropic-version": _VERSION}
+        if endpoint.key is None or endpoint.key_from in endpoint.vendor.bearer_names:
+            return headers | super()._headers()
+        return {**headers, "x-api-key": endpoint.key}
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "name": function["name"],
-        "description": function["description"],
-        "input_schema": function["parameters"],
-    }
+    return {"name": function["name"], "description": function["description"], "input_schema": function["parameters"]}
 
 
 def _input(arguments: str) -> dict[str, Any]:
@@ -190,55 +183,40 @@ class MessageDecoder(protocol.Decoder):
         self._input: dict[str, int] = {}
 
     def decode(self, event: dict[str, Any]) -> list[protocol.Chunk]:
-        match event.get("type"):
-            case "message_start":
+        index, part = event.get("index", 0), event.get("content_block") or event.get("delta") or {}
+        match event.get("type"), part.get("type"):
+            case "message_start", _:
                 message = event.get("message") or {}
                 return [self._usage(message.get("usage")), *_dropped(message)]
-            case "content_block_start":
-                return self._block_start(event.get("index", 0), event.get("content_block") or {})
-            case "content_block_delta":
-                return self._delta(event.get("index", 0), event.get("delta") or {})
-            case "content_block_stop" if self._thinking is not None:
+            case "content_block_start", "tool_use":
+                call = protocol.ToolCallChunk(index=index, id=as_text(part.get("id")), name=as_text(part.get("name")))
+                return [protocol.BlockChunk("tool_use"), call]
+            case "content_block_start", "thinking" | "redacted_thinking":
+                self._thinking, self._thoughts = dict(part), []
+                return [protocol.BlockChunk("silent")]
+            case "content_block_start", "text":
+                text = as_text(part.get("text"))
+                return [protocol.BlockChunk("text"), *([protocol.TextChunk(text)] if text else ())]
+            case "content_block_delta", "text_delta":
+                return [protocol.TextChunk(as_text(part.get("text")))]
+            case "content_block_delta", "input_json_delta":
+                return [protocol.ToolCallChunk(index=index, arguments=as_text(part.get("partial_json")))]
+            case "content_block_delta", "thinking_delta" if self._thinking is not None:
+                self._thoughts.append(as_text(part.get("thinking")))
+                return [protocol.ReasoningChunk(text=self._thoughts[-1])]
+            case "content_block_delta", "signature_delta" if self._thinking is not None:
+                self._thinking["signature"] = self._thinking.get("signature", "") + as_text(part.get("signature"))
+            case "content_block_stop", _ if self._thinking is not None:
                 block, self._thinking = self._thinking, None
                 if self._thoughts:
                     block["thinking"] = block.get("thinking", "") + "".join(self._thoughts)
-                    self._thoughts = []
                 return [protocol.ReasoningChunk(block=block)]
-            case "message_delta":
-                reason = (event.get("delta") or {}).get("stop_reason")
+            case "message_delta", _:
+                reason = part.get("stop_reason")
                 finish = [protocol.FinishChunk(_FINISH.get(reason, "stop"))] if reason else []
                 return [self._usage(event.get("usage")), *_dropped(event), *finish]
-            case "error":
+            case "error", _:
                 raise protocol.ErrorEvent(event.get("error") or {})
-        return []
-
-    def _block_start(self, index: int, block: dict[str, Any]) -> list[protocol.Chunk]:
-        match block.get("type"):
-            case "tool_use":
-                call = protocol.ToolCallChunk(index=index, id=as_text(block.get("id")), name=as_text(block.get("name")))
-                return [protocol.BlockChunk("tool_use"), call]
-            case "thinking" | "redacted_thinking":
-                self._thinking, self._thoughts = dict(block), []
-                return [protocol.BlockChunk("silent")]
-            case "text":
-                return [
-                    protocol.BlockChunk("text"),
-                    *([protocol.TextChunk(as_text(block["text"]))] if block.get("text") else ()),
-                ]
-        return []
-
-    def _delta(self, index: int, delta: dict[str, Any]) -> list[protocol.Chunk]:
-        match delta.get("type"):
-            case "text_delta":
-                return [protocol.TextChunk(as_text(delta.get("text")))]
-            case "input_json_delta":
-                return [protocol.ToolCallChunk(index=index, arguments=as_text(delta.get("partial_json")))]
-            case "thinking_delta" if self._thinking is not None:
-                piece = as_text(delta.get("thinking"))
-                self._thoughts.append(piece)
-                return [protocol.ReasoningChunk(text=piece)]
-            case "signature_delta" if self._thinking is not None:
-                self._thinking["signature"] = self._thinking.get("signature", "") + as_text(delta.get("signature"))
         return []
 
     def _usage(self, reported: object) -> protocol.UsageChunk:

@@ -89,9 +89,7 @@ def endpoint_for(
         return None
     vendor = vendor or CUSTOM
     key_from = key_variable(vendor, api_key, environment)
-    key = api_key or (environment[key_from] if key_from else None)
-    if key is not None:
-        key = key.strip() or None  # files often end in a line end
+    key = (api_key or (environment[key_from] if key_from else "")).strip() or None  # files often end in a line end
     if key and not (key.isascii() and key.isprintable()):
         raise UsageError("the API key holds characters that no key has; was it copied whole?")
     base = api_base or base_of(vendor, environment)
@@ -102,12 +100,11 @@ def endpoint_for(
 
 def speaks_responses(model: str, endpoint: Endpoint) -> bool:
     """Return whether requests go over OpenAI's Responses: by name, or at vendors' own addresses."""
-    asked, vendor = asked_wire(model), endpoint.vendor
-    if asked is not None:
+    if (asked := asked_wire(model)) is not None:
         return asked == "responses"
-    host = _host_of(endpoint.base)
-    own = (urlsplit(each.base).hostname for each in ((vendor,) if vendor.prefix else vendors()) if each.responses)
-    return any(host == each or host.endswith(f".{each}") for each in own if each)
+    known = (endpoint.vendor,) if endpoint.vendor.prefix else vendors()
+    own, host = (_host_of(each.base) for each in known if each.responses), f".{_host_of(endpoint.base)}"
+    return any(each and host.endswith(f".{each}") for each in own)
 
 
 def _host_of(base: str) -> str:

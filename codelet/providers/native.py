@@ -3,8 +3,7 @@
 Some models bind an answer's reasoning to everything before it (system prompt, tools, messages, earlier reasoning) and
 refuse a request with another prefix. Sources: Anthropic, "Preserved thinking" and "Prefix checks". The rule applies to
 the bytes (`PrefixCache`): an answer carries the digest of its request, and its reasoning is left out if the prefix has
-another digest. Later reasoning, bound to a prefix that held it, is then left out too; answers to later requests are
-valid again.
+another digest, and so is later reasoning that is bound to it.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from itertools import repeat
-from operator import contains, is_
+from operator import is_
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from codelet.errors import ProviderError
@@ -33,20 +31,17 @@ if TYPE_CHECKING:
     from codelet.providers.effort import AskedEffort, Form
     from codelet.providers.protocol import ServerFacts
 
-
-EncodeMessage = Callable[[Message, str], tuple[bytes, str]]
 Returned = Literal["all", "valid", "none"]
 """The reasoning that goes back: all, what is valid after this prefix, or none."""
 
 
 class PrefixCache:
-    """The encoded messages of a list, reused as far as the list is unchanged.
+    """The encoded messages of a list, reused as far as it holds the same objects: a message is never changed.
 
-    `encode(message, state)` returns a message's bytes and the state for the next one (the open role). Messages are
-    compared by identity: a message in a list is never changed.
+    `encode(message, state)` returns a message's bytes and the state for the next one (the open role).
     """
 
-    def __init__(self, encode: EncodeMessage, returned: Returned = "all") -> None:
+    def __init__(self, encode: Callable[[Message, str], tuple[bytes, str]], returned: Returned) -> None:
         self._encode = encode
         self._returned = returned
         self._head = b""
@@ -59,8 +54,7 @@ class PrefixCache:
     def fragments(self, messages: Sequence[Message], head: bytes = b"") -> list[bytes]:
         """One fragment for each message, in order; only new messages are encoded.
 
-        `head` precedes the messages and is bound like them: tools and system prompt. It is long, so that only its hash
-        stays after `seal`.
+        `head` precedes the messages and is bound like them: tools and system prompt. It is long: `seal` forgets it.
         """
         same_head = hash(head) == self._same_head
         same = list(map(is_, self._messages, messages)) if same_head else [False]
@@ -81,10 +75,7 @@ class PrefixCache:
         return self._states[-1] if self._states else ""
 
     def seal(self) -> Callable[[], str]:
-        """Return a function for this request's digest, unaffected by later use of the cache.
-
-        It is called after the request has left: the first request does not wait for it.
-        """
+        """Return a function for this request's digest, to call after the request has left."""
         known, fragments, head = list(self._digests), list(self._fragments), self._head
         self._head = b""
         return lambda: _digests(head, fragments, known)[-1]
@@ -108,10 +99,6 @@ def _digests(head: bytes, fragments: Sequence[bytes], known: list[str]) -> list[
     return known
 
 
-AnswerField = Literal["response_format", "text", "output_config"]
-"""The field for the schema: of Chat Completions, Responses or Messages."""
-
-
 def compact_json(value: object) -> bytes:
     """Compact UTF-8 JSON; lone surrogates, which a model's JSON may spell, are replaced."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -126,22 +113,17 @@ def address_of(picture: Picture) -> str:
     return f"data:{picture['media_type']};base64,{picture['data']}"
 
 
-def has_pictures(messages: Sequence[Message]) -> bool:
-    """Return whether the list holds images; it may be long, so no Python code runs for each message."""
-    return any(map(contains, messages, repeat("images")))
-
-
 def _is_strict(schema: object) -> bool:
     """Return whether OpenAI's strict mode takes a schema: objects require all their properties and allow no others."""
     if isinstance(schema, list):
         return all(map(_is_strict, schema))
     if not isinstance(schema, Mapping):
         return True
+    properties, required = schema.get("properties"), schema.get("required")
     if schema.get("type") == "object" or "properties" in schema:
-        properties = schema.get("properties")
-        if not isinstance(properties, Mapping) or schema.get("additionalProperties") is not False:
+        if not isinstance(properties, Mapping) or not isinstance(required, list):
             return False
-        if not isinstance(required := schema.get("required"), list) or set(map(str, required)) != set(properties):
+        if set(map(str, required)) != set(properties) or schema.get("additionalProperties") is not False:
             return False
     return all(map(_is_strict, schema.values()))
 
@@ -149,15 +131,14 @@ def _is_strict(schema: object) -> bool:
 class NativeProvider(ABC):
     """A model at a server over HTTP. A wire defines `path`, `body`, `_encode` and `decoder`.
 
-    `path` follows the endpoint's base. `answer_form` is the field of the final answer's schema, `api` the wire's name
-    in the table of lessons. `checks_prefix`: the server refuses reasoning with a changed prefix instead of ignoring it.
+    `path` follows the endpoint's base. `api` is the wire's name in the table of lessons. `checks_prefix`: the server
+    refuses reasoning with a changed prefix instead of ignoring it.
     """
 
     path: str
-    answer_form: ClassVar[AnswerField]
+    api: ClassVar[Literal["chat", "responses", "messages"]]
     checks_prefix: ClassVar[bool] = True
     over_http: ClassVar[bool] = True
-    api: ClassVar[str]
     decoder: Callable[[], protocol.Decoder]
 
     def __init__(self, model: str, endpoint: Endpoint, options: protocol.ProviderOptions, *, origin: str) -> None:
@@ -179,20 +160,20 @@ class NativeProvider(ABC):
         self._encode_anew()
 
     def stream(self, request: protocol.Request) -> AsyncGenerator[protocol.Chunk, None]:
-        body, digest = self.body(request), self._cache.seal()
+        sent = self.body(request), self._cache.seal()
 
         def adapted(error: ProviderError) -> bool:
-            nonlocal body, digest
+            nonlocal sent
             from codelet.providers.learning import learn
 
             if not learn(self, error, request):
                 return False
             self._encode_anew()
-            body, digest = self.body(request), self._cache.seal()
+            sent = self.body(request), self._cache.seal()
             return True
 
-        attempt, retries = lambda: self._attempt(body, digest), self._options.retries
-        return protocol.with_retries(attempt, retries, adapted, self.notes, unseen=request.unseen)
+        retries, unseen = self._options.retries, request.unseen
+        return protocol.with_retries(lambda: self._attempt(*sent), retries, adapted, self.notes, unseen=unseen)
 
     def _first_quirks(self) -> Quirks:
         return quirks_of(self.model, self._endpoint.base, self._options.vendors)
@@ -215,7 +196,7 @@ class NativeProvider(ABC):
         return "all" if self.quirks.reasoning else "valid"
 
     def _encode_anew(self) -> None:
-        """Start a new cache: messages are encoded in another way from now on."""
+        """Encode messages in another way from now on."""
         self._cache = PrefixCache(self._encode, self._returned)
 
     def drop_thinking(self) -> None:
@@ -224,10 +205,7 @@ class NativeProvider(ABC):
         self._encode_anew()
 
     def share_cache(self, key: str, end: str) -> None:
-        """Share one cache with other conversations of this key, if the wire has such keys.
-
-        Their common part of a prompt ends with the text `end`, for wires that mark it.
-        """
+        """Share the cache with other conversations of this key, whose common part of a prompt ends with `end`."""
         return
 
     async def warm(self) -> None:
@@ -273,18 +251,17 @@ class NativeProvider(ABC):
     def _answer_fields(self, request: protocol.Request) -> dict[str, Any]:
         """The fields with the schema of the final answer, in all requests or only in those without tools.
 
-        Sources: OpenAI's references for Structured Outputs (`response_format` of Chat Completions, `text.format` of
-        Responses), Anthropic's for `output_config.format`: there an answer may still be tool calls. Elsewhere schema
-        and tools exclude each other: local servers hold every answer to the grammar, Groq and Gemini refuse such
-        requests. Then the system prompt has the schema as text.
+        Sources: OpenAI's and Anthropic's references for structured outputs: there an answer may still be tool calls.
+        Elsewhere schema and tools exclude each other: local servers hold every answer to the grammar, Groq and Gemini
+        refuse such requests. Then the system prompt has the schema as text.
         """
         use, schema = self.quirks.structured, request.schema
         if schema is None or use == "never" or (request.tools and use != "always"):
             return {}
-        if self.answer_form == "output_config":
+        if self.api == "messages":
             return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
         named = {"name": "answer", "schema": schema, "strict": _is_strict(schema)}
-        if self.answer_form == "text":
+        if self.api == "responses":
             return {"text": {"format": {"type": "json_schema", **named}}}
         return {"response_format": {"type": "json_schema", "json_schema": named}}
 
@@ -408,6 +385,21 @@ class OpenAIWire(NativeProvider):
             return b"", before
         return (b"," if before else self._lead) + b",".join(map(compact_json, items)), "more"
 
+    def _fragments(self, request: protocol.Request, head: bytes = b"", *, has_opening: bool) -> list[bytes]:
+        """The encoded messages, in the order that the server needs, with cache marks."""
+        marks = self.quirks.cache_marks
+        messages = self._spread(request.messages if marks else self._ordered(request))
+        if self.quirks.alternating:
+            if self._turns is None:
+                from codelet.providers.content.turns import Turns
+
+                self._turns = Turns()
+            messages = self._turns.of(messages)
+        fragments = self._cache.fragments(messages, head)
+        if marks:
+            self._mark(fragments, messages[: len(messages) - request.tail], has_opening=has_opening)
+        return fragments
+
     def _ordered(self, request: protocol.Request) -> Sequence[Message]:
         if not self.local or not request.tail:
             return request.messages
@@ -415,15 +407,9 @@ class OpenAIWire(NativeProvider):
 
         return prompt_last(request.messages, request.tail)
 
-    def _in_turn(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """The messages, joined if user and assistant have to take turns."""
-        if not self.quirks.alternating:
-            return messages
-        if self._turns is None:
-            from codelet.providers.content.turns import Turns
-
-            self._turns = Turns()
-        return self._turns.of(messages)
+    def _spread(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The messages; on a wire whose results take no images, those follow in user messages."""
+        return messages
 
     def _mark(self, fragments: list[bytes], stable: Sequence[Message], *, has_opening: bool) -> None:
         """Set the cache marks in this request's copy of the fragments; empty text cannot carry one.

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import repeat
+from operator import contains
 from typing import TYPE_CHECKING, Any, Literal
 
 from codelet.errors import ProviderError
 from codelet.messages import Message, ToolCall, images_of
 from codelet.providers import protocol
 from codelet.providers.endpoint import Endpoint
-from codelet.providers.native import OpenAIWire, address_of, compact_json, has_pictures, usage_of
+from codelet.providers.native import OpenAIWire, address_of, compact_json, usage_of
 from codelet.providers.protocol import as_counts, as_text
 from codelet.providers.quirks import SUMMARIES
 from codelet.usage import ChargedUsage, Usage
 
 if TYPE_CHECKING:
     from codelet.providers.content.picture_forms import ResultPictures
-
 
 _MARK = {"cache_control": {"type": "ephemeral"}}
 
@@ -31,7 +32,6 @@ class OpenAIChatProvider(OpenAIWire):
     """A model at a server with Chat Completions."""
 
     path = "/chat/completions"
-    answer_form = "response_format"
     _cache_mark = _MARK
     api = "chat"
     _lead = b","  # after the system prompt
@@ -40,7 +40,7 @@ class OpenAIChatProvider(OpenAIWire):
         super().__init__(model, endpoint, options, origin=origin or f"openai:{endpoint.origin(model)}")
         self.decoder = partial(ChatDecoder, charged=endpoint.vendor.charges)
         self._noted = False
-        self._spread: ResultPictures | None = None
+        self._pictures: ResultPictures | None = None
 
     def body(self, request: protocol.Request) -> bytes:
         head = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
@@ -58,22 +58,18 @@ class OpenAIChatProvider(OpenAIWire):
         if self.quirks.summaries and self.asked is None:  # with an effort the vendor may refuse it
             options["extra_body"] = SUMMARIES
         options |= self._answer_fields(request)
-        listed = request.messages if self.quirks.cache_marks else self._ordered(request)
-        messages = self._in_turn(self._with_pictures(listed))
-        fragments = self._cache.fragments(messages, head + system)
-        if self.quirks.cache_marks:
-            self._mark(fragments, messages[: len(messages) - request.tail], has_opening=marks)
+        fragments = self._fragments(request, head + system, has_opening=marks)
         return b"".join([head, b',"messages":[', system, *fragments, b"],", compact_json(options)[1:]])
 
-    def _with_pictures(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """The messages; images of results follow them in user messages."""
-        if not self.quirks.images or not has_pictures(messages):
+    def _spread(self, messages: Sequence[Message]) -> Sequence[Message]:
+        # The list may be long, so no Python code runs for each message.
+        if not self.quirks.images or not any(map(contains, messages, repeat("images"))):
             return messages
-        if self._spread is None:
+        if self._pictures is None:
             from codelet.providers.content.picture_forms import ResultPictures
 
-            self._spread = ResultPictures(self.refused_images)
-        return self._spread.spread(messages)
+            self._pictures = ResultPictures(self.refused_images)
+        return self._pictures.spread(messages)
 
     def _items(self, message: Message) -> list[dict[str, Any]]:
         wire, marks, asks = self._wire(message), self.quirks.cache_marks, message["role"] != "assistant"

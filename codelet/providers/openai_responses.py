@@ -28,7 +28,6 @@ class OpenAIResponsesProvider(OpenAIWire):
     """A model at a server with OpenAI's Responses."""
 
     path = "/responses"
-    answer_form = "text"
     api = "responses"
     checks_prefix = False
     _effort_field = "reasoning"
@@ -51,7 +50,9 @@ class OpenAIResponsesProvider(OpenAIWire):
     def body(self, request: protocol.Request) -> bytes:
         head = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
         if request.tools:
-            head += b',"tools":' + compact_json([_tool(tool["function"]) for tool in request.tools])
+            # `strict` defaults to true there, which restricts schemas.
+            tools = [{"type": "function", **tool["function"], "strict": False} for tool in request.tools]
+            head += b',"tools":' + compact_json(tools)
         opening = b""
         if request.system and self.quirks.cache_marks:  # only input can carry a mark
             part = {"type": "input_text", "text": request.system, **_MARK}
@@ -70,11 +71,9 @@ class OpenAIResponsesProvider(OpenAIWire):
         options |= self._answer_fields(request)
         if request.max_output is not None:
             options["max_output_tokens"] = max(_LEAST_OUTPUT, request.max_output)
-        messages = self._in_turn(request.messages if self.quirks.cache_marks else self._ordered(request))
-        fragments = self._cache.fragments(messages)
         if self.quirks.cache_marks:
             options["prompt_cache_options"] = {"mode": "explicit"}
-            self._mark(fragments, messages[: len(messages) - request.tail], has_opening=bool(opening))
+        fragments = self._fragments(request, has_opening=bool(opening))
         return b"".join([head, b',"input":[', opening, *fragments, b"],", compact_json(options)[1:]])
 
     def share_cache(self, key: str, end: str) -> None:
@@ -124,10 +123,9 @@ class OpenAIResponsesProvider(OpenAIWire):
         return items
 
     def _call(self, call: ToolCall, item: dict[str, Any]) -> dict[str, Any]:
-        function = call["function"]
-        own = {name: item[name] for name in ("id", "status") if name in item}
-        called = {"call_id": self.quirks.call_id(call["id"]), "name": function["name"]}
-        return {"type": "function_call", **own, **called, "arguments": function["arguments"]}
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        called = {"call_id": self.quirks.call_id(call["id"]), "name": name, "arguments": arguments}
+        return {"type": "function_call", **_fields(item, "id", "status"), **called}
 
 
 def _key_of(request: protocol.Request) -> str:
@@ -141,17 +139,6 @@ def _key_of(request: protocol.Request) -> str:
     return "".join(f"{crc32(text.encode('utf-8', 'replace')):08x}" for text in (request.system, first))
 
 
-def _tool(function: dict[str, Any]) -> dict[str, Any]:
-    """A tool in this API's form. `strict` defaults to true there, which restricts schemas."""
-    return {
-        "type": "function",
-        "name": function["name"],
-        "description": function["description"],
-        "parameters": function["parameters"],
-        "strict": False,
-    }
-
-
 def _text(text: str, item: dict[str, Any]) -> dict[str, Any]:
     """An assistant's text: the server's own item if it has an id, else plain text."""
     phase = {"phase": item["phase"]} if "phase" in item else {}
@@ -162,7 +149,6 @@ def _text(text: str, item: dict[str, Any]) -> dict[str, Any]:
     return {**own, "content": content, **phase}
 
 
-_REASONING = ("type", "id", "summary", "content", "encrypted_content")
 _INCOMPLETE: dict[object, protocol.FinishReason] = {"max_output_tokens": "length", "content_filter": "refused"}
 
 
@@ -218,44 +204,33 @@ class ResponseDecoder(protocol.Decoder):
         return [protocol.ToolCallChunk(index=index, id=_call_id(item), name=as_text(item.get("name")))]
 
     def _whole(self, index: int, item: dict[str, Any]) -> list[protocol.Chunk]:
-        """The part of a finished item that no delta brought."""
+        """The part of a finished item that no delta brought; keeps its fields that go back with the message."""
         chunks = [] if index in self._given else self._begun(index, item)
         given = self._given.pop(index)
-        text = ""
         match item.get("type"):
             case "message":
+                length = 0
                 for part in item["content"]:
                     refused = part.get("type") == "refusal"
                     piece = as_text(part.get("refusal" if refused else "text"))
-                    text += "" if refused else piece
+                    length += 0 if refused else len(piece)
                     if rest := piece[given:]:
                         chunks.append(protocol.RefusalChunk(rest) if refused else protocol.TextChunk(rest))
                     given = max(0, given - len(piece))
+                self._blocks.append({"type": "text", **_fields(item, "id", "phase", "status"), "length": length})
             case "function_call":
-                arguments = as_text(item.get("arguments"))
-                if rest := arguments[given:]:
+                if rest := as_text(item.get("arguments"))[given:]:
                     chunks.append(protocol.ToolCallChunk(index=index, arguments=rest))
-            case "reasoning" if not given:
+                self._blocks.append({"type": "tool_use", **_fields(item, "id", "status"), "call_id": _call_id(item)})
+            case "reasoning":
                 parts: Sequence[dict[str, Any]] = item.get("summary") or item.get("content") or ()
-                if visible := "\n\n".join(as_text(part.get("text")) for part in parts):
+                if not given and (visible := "\n\n".join(as_text(part.get("text")) for part in parts)):
                     chunks.append(protocol.ReasoningChunk(visible))
-        self._keep(item, len(text))
+                fields = _fields(item, "type", "id", "summary", "content", "encrypted_content")
+                self._blocks.append({**fields, "summary": item.get("summary") or []})
+                # Without storage the server needs the reasoning's own content.
+                self._returnable = self._returnable and bool(fields.keys() & {"content", "encrypted_content"})
         return chunks
-
-    def _keep(self, item: dict[str, Any], length: int) -> None:
-        """Remember an item's fields that go back with the message."""
-        kind = item.get("type")
-        if kind == "reasoning":
-            fields = {name: item[name] for name in _REASONING if item.get(name)}
-            self._blocks.append({**fields, "summary": item.get("summary") or []})
-            # Without storage the server needs the reasoning's own content.
-            self._returnable = self._returnable and bool(fields.keys() & {"content", "encrypted_content"})
-        elif kind == "message":
-            fields = {name: item[name] for name in ("id", "phase", "status") if item.get(name)}
-            self._blocks.append({"type": "text", **fields, "length": length})
-        elif kind == "function_call":
-            fields = {name: item[name] for name in ("id", "status") if item.get(name)}
-            self._blocks.append({"type": "tool_use", **fields, "call_id": _call_id(item)})
 
     def _finished(self, response: dict[str, Any]) -> list[protocol.Chunk]:
         """The end of the answer. Raises ProviderError if it is incomplete for an unknown reason."""
@@ -273,6 +248,10 @@ class ResponseDecoder(protocol.Decoder):
         if why not in _INCOMPLETE:
             raise ProviderError(f"the provider ended the answer before it was whole: {why or 'no reason given'}")
         return [*chunks, protocol.FinishChunk(_INCOMPLETE[why])]
+
+
+def _fields(item: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: item[name] for name in names if item.get(name)}
 
 
 def _call_id(item: dict[str, Any]) -> str:

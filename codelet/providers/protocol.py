@@ -38,11 +38,10 @@ class TextChunk(Record):
 
 
 class ReasoningChunk(Record):
-    """A piece of reasoning to show, or to keep for sending it back.
+    """A piece of reasoning: `text` to show, and what goes back.
 
-    `text` is for the user, `inline` the same as it came in the answer's own text; `block` is a complete block of
-    reasoning (Anthropic), `details` are entries of `reasoning_details` (OpenAI-like servers). The texts become the
-    message's field `field`, the server's name for it.
+    `inline` is the same as it came in the answer's own text; `block` a complete block of reasoning (Anthropic),
+    `details` entries of `reasoning_details` (OpenAI-like servers). The texts become the message's field `field`.
     """
 
     text: str = ""
@@ -53,10 +52,7 @@ class ReasoningChunk(Record):
 
 
 class BlockChunk(Record):
-    """A text or a call begins, on wires that keep the order of an answer's blocks.
-
-    Within a wire also a "silent" block, whose pieces come later, such as hidden reasoning.
-    """
+    """A text or a call begins, on wires that keep the order of an answer's blocks; "silent" blocks stay in the wire."""
 
     kind: Literal["text", "tool_use", "silent"]
 
@@ -115,9 +111,9 @@ class FinishChunk(Record):
 
 
 class RetryChunk(Record, kw_only=True):
-    """The request failed and is repeated after `wait` seconds. Earlier pieces of its answer no longer count.
+    """The request failed and is repeated after `wait` seconds, without the earlier pieces of its answer.
 
-    `other_form`: the server required another form, which is not a failure of the server.
+    `other_form`: the server required another form, which is not a failure.
     """
 
     attempt: int
@@ -142,22 +138,18 @@ class ErrorEvent(Exception):
 
 
 class Decoder(ABC):
-    """Turns the events of one answer into chunks.
-
-    `last_events` are the types that end it; an API without them ends with a finish reason. `done_finishes`: `[DONE]`
-    alone is a finish marker. `may_be_empty`: a stream without any event is an empty answer.
-    """
+    """Turns the events of one answer into chunks."""
 
     last_events: ClassVar[frozenset[str]] = frozenset()
+    """The types that end the answer; without them it ends with a finish reason."""
     done_finishes: ClassVar[bool] = False
+    """`[DONE]` alone is a finish marker."""
     may_be_empty: ClassVar[bool] = True
+    """A stream without any event is an empty answer."""
 
     @abstractmethod
     def decode(self, event: dict[str, Any]) -> list[Chunk]:
-        """The chunks of one event, the finish reason included. Raises ErrorEvent, and ProviderError.
-
-        Any error of a missing or wrong part means that the event is garbled.
-        """
+        """The chunks of one event. Raises ErrorEvent, ProviderError, and any error of a wrong part if it is garbled."""
 
 
 def as_text(value: object) -> str:
@@ -208,10 +200,7 @@ class Deadlines(Record, kw_only=True):
 
 
 class Retries(Record, kw_only=True):
-    """The number of attempts, and the limits of all waits together in seconds.
-
-    `asked_wait` limits the waits that a server asks for, `total_wait` the others.
-    """
+    """The number of attempts, and limits in seconds: of all waits that a server asks for, and of all others."""
 
     attempts: int = 5
     total_wait: float = 30.0
@@ -220,10 +209,7 @@ class Retries(Record, kw_only=True):
 
 
 class ProviderOptions(Record):
-    """The options of every wire. `vendors` are those of the user's settings.
-
-    Without an `effort` requests do not mention one. `debug_requests` prints every request.
-    """
+    """The options of every wire. `vendors` are those of the user's settings; `debug_requests` prints every request."""
 
     api_base: str | None = None
     api_key: str | None = None
@@ -246,8 +232,7 @@ class ServerFacts(Record):
 class Provider(Protocol):
     """A model at the end of a wire. `name` is for users; `origin` marks fields only it can read, such as reasoning.
 
-    `local`: it answers on this machine, where no list price holds. `effort` is the user's. Derived classes may leave
-    methods out.
+    `local`: it answers on this machine, where no list price holds. `effort` is the user's.
     """
 
     model: str
@@ -310,14 +295,12 @@ async def with_retries(
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
                     if not isinstance(chunk, UsageChunk):
-                        size += sum(map(_length, vars(chunk).values()))
+                        values = (value for value in vars(chunk).values() if value)
+                        size += sum(len(value if isinstance(value, str) else repr(value)) for value in values)
                     if isinstance(chunk, ToolCallChunk) and (chunk.id or chunk.name):
                         calls.add((chunk.index, chunk.id))
-                    if size > LARGEST_ANSWER:  # a server that never ends must not fill the memory
-                        longest = f"{LARGEST_ANSWER / 1e6:.0f} MB"
-                        raise ProviderError(f"the answer is longer than {longest}: it was not read to its end")
-                    if len(calls) > MOST_CALLS:
-                        most = f"{MOST_CALLS:,} tool calls"
+                    if size > LARGEST_ANSWER or len(calls) > MOST_CALLS:  # an endless answer must not fill the memory
+                        most = f"{LARGEST_ANSWER / 1e6:.0f} MB or {MOST_CALLS:,} tool calls"
                         raise ProviderError(f"the answer has more than {most}: it was not read to its end")
                     begun = begun or not isinstance(chunk, UsageChunk | NoteChunk | BlockChunk | DroppedChunk)
                     yield chunk
@@ -334,15 +317,8 @@ async def with_retries(
         await asyncio.sleep(wait)
 
 
-def _length(value: object) -> int:
-    return len(value) if isinstance(value, str) else len(repr(value)) if value else 0
-
-
 class _Waits:
-    """The waits between the attempts of one request.
-
-    Each is twice the one before, with jitter, at least as long as the server asks for, and bounded in sum.
-    """
+    """The waits between the attempts of one request: growing, as long as the server asks for, and bounded in sum."""
 
     def __init__(self, retries: Retries) -> None:
         self._retries = retries
@@ -354,20 +330,19 @@ class _Waits:
         from random import uniform
 
         grown: float = self._retries.first_wait * 2 ** (number - 2) * uniform(0.75, 1.25)
-        asked, most = error.retry_after or 0.0, self._retries.asked_wait
-        if error.retry_after is not None and asked >= grown:
-            if self._asked + asked > most:
+        asked, most = error.retry_after, self._retries.asked_wait
+        if asked is not None and asked >= grown:
+            self._asked += asked
+            if self._asked > most:
                 message = f"{error}; waiting {asked:.0f} s more would pass the limit of {most:.0f} s"
                 raise ProviderError(message, status=error.status) from None
-            self._asked += asked
             return asked
-        left = self._retries.total_wait - self._own
+        wait = min(grown, self._retries.total_wait - self._own)
         if error.patience is not None:
             now = asyncio.get_running_loop().time()
             self._failed = now if self._failed is None else self._failed
-            left = min(left, error.patience - (now - self._failed))
-        wait = min(grown, left)
+            wait = min(wait, error.patience - (now - self._failed))
         if wait <= 0:
             raise error
         self._own += wait
-        return max(wait, asked)
+        return max(wait, asked or 0.0)
