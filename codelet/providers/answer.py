@@ -30,8 +30,6 @@ _EVENT_LIMIT = 16 << 20
 _BOM = b"\xef\xbb\xbf"
 _FIELDS = (b"data", b"event", b"id", b"retry", b":")
 
-_from_json = json.JSONDecoder().decode
-
 _AT_ONCE = 1 << 20
 _PACKED = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """The supported encodings, with zlib's number for each."""
@@ -43,17 +41,13 @@ SILENCE = 2.0
 NO_MARKER = "the answer was cut: the stream ended without its finish marker"
 """The error for an answer without its end. Another attempt may return all of it."""
 
-Batches = AsyncIterator[Iterable[dict[str, Any]]]
-"""The events of an answer, those that came together in one batch. `DONE` ends the answer."""
-
 
 class Response:
     """The response to a request that has just left; `read_head` comes first, then `body()` yields the rest.
 
     Its reader calls `heard` for each piece of the answer, and `opened` when a block begins. The deadline for the first
-    token counts from the request until the first byte of the body (many servers send headers before they read a long
-    prompt), then again from the first byte, each piece, and each new block: a model may think for minutes while the
-    server sends only keep-alives. Between the pieces of a block the shorter deadline for bytes of any kind counts too.
+    token counts from the request, the first byte of the body, each piece and each new block: a model can think for
+    minutes while the server sends keep-alives. Between the pieces of a block there must also be bytes of any kind.
     """
 
     def __init__(self, connection: Connection, deadlines: protocol.Deadlines, method: str) -> None:
@@ -196,10 +190,7 @@ class NoEventStream(Exception):
 
 
 async def event_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[list[bytes], None]:
-    """Yield the data of the events in a stream, those that came together in one list.
-
-    Raises NoEventStream, and ProviderError.
-    """
+    """Yield the data of events, those that came together in one list. Raises NoEventStream and ProviderError."""
     buffer, is_begun, has_return = bytearray(), False, False
     while (piece := await anext(pieces, None)) is not None:
         if has_return or b"\r" in piece:  # a line may end in CR, LF, or both
@@ -232,10 +223,9 @@ def _data_of(event: bytearray) -> bytes | None:
 
 
 async def server_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[Iterable[dict[str, Any]], None]:
-    """Yield the objects of an event stream in batches, `data: [DONE]` as `DONE`.
+    """Yield the objects of an event stream in batches, `data: [DONE]` as `DONE`; a batch raises ProviderError.
 
-    Taking an event from its batch raises ProviderError for anything but JSON. A complete answer without a stream
-    becomes the events that would have streamed it.
+    A complete answer without a stream becomes the events that would have streamed it.
     """
     try:
         async with aclosing(event_data(pieces)) as batches:
@@ -249,7 +239,7 @@ def _event(data: bytes) -> dict[str, Any]:
     if data == b"[DONE]":
         return DONE
     try:
-        event = _from_json(data.decode("utf-8", "replace"))
+        event = json.loads(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise ProviderError(f"the answer is garbled: {_shown(data)} is not a JSON event", retryable=True) from None
     if not isinstance(event, dict):
@@ -257,12 +247,13 @@ def _event(data: bytes) -> dict[str, Any]:
     return event
 
 
-async def chunks_of(decoder: protocol.Decoder, batches: Batches) -> AsyncGenerator[protocol.Chunk, None]:
+async def chunks_of(
+    decoder: protocol.Decoder, batches: AsyncIterator[Iterable[dict[str, Any]]]
+) -> AsyncGenerator[protocol.Chunk, None]:
     """Yield the chunks of an answer, the finish marker last; raises ProviderError if it is missing.
 
-    Text that came together is one chunk, as each costs its way to the screen; nothing is held longer. Reasoning at the
-    start of the text becomes reasoning chunks. After a finish reason silence ends the answer too: some servers neither
-    say that it is done nor close.
+    Text that came together is one chunk, as each costs its way to the screen. Reasoning at the start of the text
+    becomes reasoning chunks. After a finish reason silence ends the answer too: some servers never close it.
     """
     finish: protocol.FinishReason | None = None
     end: dict[str, Any] | None = None
@@ -329,7 +320,7 @@ async def _whole(start: bytes, pieces: AsyncIterator[bytes]) -> list[dict[str, A
     """The events of an answer without a stream. Raises ProviderError, with the server's message if it has one."""
     body = bytearray(start)
     if start.startswith((b"{", b"[")):
-        with suppress(ProviderError):  # one that is cut is judged by what came
+        with suppress(ProviderError):  # a cut answer is judged by its beginning
             async for piece in pieces:
                 body += piece
                 if len(body) > _EVENT_LIMIT:

@@ -19,7 +19,7 @@ from codelet.providers.catalog import holds
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import NativeProvider, compact_json
-from codelet.providers.protocol import as_count, as_text
+from codelet.providers.protocol import as_count, as_text, value_at
 from codelet.usage import Usage
 
 _VERSION = "2023-06-01"
@@ -77,11 +77,18 @@ class AnthropicProvider(NativeProvider):
             options["thinking"] = {**options["thinking"], "display": "summarized"}  # else the API omits its text
         fragments = self._cache.fragments(request.messages, head)
         self._mark(fragments, len(request.messages) - request.tail)
-        closing = (b"]}]," if any(fragments) else b"],") + compact_json(options)[1:]
-        return b"".join([model, head, b',"messages":[', *fragments, closing])
+        listed, role = list[bytes](), ""
+        for message, blocks in zip(request.messages, fragments, strict=True):
+            if blocks:
+                now = "assistant" if message["role"] == "assistant" else "user"
+                start = b'{"role":"' + now.encode() + b'","content":['
+                listed += [b"," if now == role else (b"]}," if role else b"") + start, blocks]  # a new role closes
+                role = now
+        closing = (b"]}]," if role else b"],") + compact_json(options)[1:]
+        return b"".join([model, head, b',"messages":[', *listed, closing])
 
     def share_cache(self, key: str, end: str) -> None:
-        """Mark the shared part of the prompt, in a block of its own."""
+        """Mark the shared part of the prompt, in a separate block."""
         self._shared_end = end
 
     def _mark(self, fragments: list[bytes], stable: int) -> None:
@@ -93,16 +100,8 @@ class AnthropicProvider(NativeProvider):
                 fragments[place] = fragments[place][:-1] + _MARK_BYTES
         self._last_mark = here
 
-    def _encode(self, message: Message, open_role: str) -> tuple[bytes, str]:
-        """A message's content blocks; a new role closes the message before."""
-        role = "assistant" if message["role"] == "assistant" else "user"
-        blocks = b",".join(compact_json(block) for block in self._blocks(message))
-        if not blocks:
-            return b"", open_role
-        if role == open_role:
-            return b"," + blocks, role
-        start = b'{"role":"' + role.encode() + b'","content":['
-        return (b"]}," if open_role else b"") + start + blocks, role
+    def _encode(self, message: Message) -> bytes:
+        return b",".join(map(compact_json, self._blocks(message)))
 
     def _blocks(self, message: Message) -> list[dict[str, Any]]:
         blocks: list[dict[str, Any]] = []
@@ -223,8 +222,7 @@ class MessageDecoder(protocol.Decoder):
         """Later reports replace the fields they name; input is the sum of its three parts."""
         if isinstance(reported, dict):
             self._input.update({name: as_count(value) for name, value in reported.items() if value is not None})
-            cached = reported.get("cache_creation")
-            if isinstance(cached, dict):
+            if isinstance(cached := reported.get("cache_creation"), dict):
                 self._input["hour"] = as_count(cached.get("ephemeral_1h_input_tokens"))
         get = self._input.get
         read, write = get("cache_read_input_tokens", 0), get("cache_creation_input_tokens", 0)
@@ -236,6 +234,6 @@ class MessageDecoder(protocol.Decoder):
 def _dropped(reported: dict[str, Any]) -> list[protocol.Chunk]:
     """The number of thinking blocks that the API left out, from `input_transformations`."""
     entries = reported.get("input_transformations")
-    found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-    count = sum(entry.get("type") == "thinking_dropped" for entry in found)
+    kinds = [value_at(entry, "type") for entry in entries] if isinstance(entries, list) else []
+    count = kinds.count("thinking_dropped")
     return [protocol.DroppedChunk(count)] if count else []

@@ -16,7 +16,7 @@ from typing import Any
 
 from codelet.errors import CodeletError
 from codelet.providers.http import HttpClient
-from codelet.providers.protocol import Deadlines, ServerFacts
+from codelet.providers.protocol import Deadlines, ServerFacts, value_at
 
 _WINDOWS = (
     "n_ctx",
@@ -42,7 +42,7 @@ async def ask(base: str, headers: Mapping[str, str], name: str, *, local: bool) 
     found: list[ServerFacts] = []
     with suppress(TimeoutError):  # earlier answers count
         async with asyncio.timeout(TIMEOUT):
-            listed = _at(await _answer(base, "/models", headers), "data")
+            listed = value_at(await _answer(base, "/models", headers), "data")
             entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
             named = [entry for entry in entries if entry.get("id") == name]
             found += map(_of_entry, named or (entries if len(entries) == 1 else ()))  # one alone has any name
@@ -60,19 +60,19 @@ async def ask(base: str, headers: Mapping[str, str], name: str, *, local: bool) 
 
 
 def _of_entry(entry: dict[str, Any]) -> ServerFacts:
-    places = [entry, _at(entry, "meta"), _at(entry, "top_provider")]
+    places = [entry, value_at(entry, "meta"), value_at(entry, "top_provider")]
     return ServerFacts(
-        window=_least(_at(place, name) for place in places for name in _WINDOWS),
-        max_output=_least(_at(place, name) for place in places for name in _OUTPUTS),
-        tools=_lists(_at(entry, "supported_parameters"), "tools"),
-        images=_lists(_at(entry, "architecture", "input_modalities"), "image"),
+        window=_least(value_at(place, name) for place in places for name in _WINDOWS),
+        max_output=_least(value_at(place, name) for place in places for name in _OUTPUTS),
+        tools=_lists(value_at(entry, "supported_parameters"), "tools"),
+        images=_lists(value_at(entry, "architecture", "input_modalities"), "image"),
     )
 
 
 def _of_props(props: object) -> ServerFacts:
-    tools, sees = _at(props, "chat_template_caps", "supports_tools"), _at(props, "modalities", "vision")
+    tools, sees = value_at(props, "chat_template_caps", "supports_tools"), value_at(props, "modalities", "vision")
     return ServerFacts(
-        window=_least([_at(props, "n_ctx"), _at(props, "default_generation_settings", "n_ctx")]),
+        window=_least([value_at(props, "n_ctx"), value_at(props, "default_generation_settings", "n_ctx")]),
         tools=tools if isinstance(tools, bool) else None,
         images=sees if isinstance(sees, bool) else None,
     )
@@ -83,18 +83,18 @@ async def _ask_ollama(root: str, headers: Mapping[str, str], name: str) -> Serve
 
     The trained length alone says nothing: Ollama gives a model less, and silently cuts the rest.
     """
-    running, names = _at(await _answer(root, "/api/ps", headers), "models"), (name, f"{name}:latest")
+    running, names = value_at(await _answer(root, "/api/ps", headers), "models"), (name, f"{name}:latest")
     if not isinstance(running, list):
         return ServerFacts()  # another server
     details = await _answer(root, "/api/show", headers, {"model": name})
-    matching = (each for each in running if _at(each, "name") in names or _at(each, "model") in names)
-    window = _least(_at(each, "context_length") for each in matching)
-    in_file = re.search(r"^num_ctx\s+(\d{1,12})$", str(_at(details, "parameters")), re.MULTILINE)
+    matching = (each for each in running if value_at(each, "name") in names or value_at(each, "model") in names)
+    window = _least(value_at(each, "context_length") for each in matching)
+    in_file = re.search(r"^num_ctx\s+(\d{1,12})$", str(value_at(details, "parameters")), re.MULTILINE)
     if window is None and in_file is not None:
         window = _least([int(in_file[1])])
-    about = _at(details, "model_info")
+    about = value_at(details, "model_info")
     trained = [about[key] for key in about if key.endswith(".context_length")] if isinstance(about, dict) else []
-    able = _at(details, "capabilities")
+    able = value_at(details, "capabilities")
     return ServerFacts(
         _least([window, *trained]) if window else None, None, _lists(able, "tools"), _lists(able, "vision")
     )
@@ -138,19 +138,12 @@ async def exchange(
     return None
 
 
-def _at(value: object, *names: str) -> Any:
-    """The value at these names in nested objects; None if there is none."""
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
 def _lists(values: object, word: str) -> bool | None:
     """Return whether a list has the word; None without a list."""
     return word in values if isinstance(values, list) and values else None
 
 
 def _least(sizes: Iterable[object]) -> int | None:
-    """The smallest usable size; None if there is none."""
+    """The smallest usable size, if any."""
     numbers = (size for size in sizes if isinstance(size, int) and not isinstance(size, bool))
     return min((size for size in numbers if 0 < size <= _LARGEST_SIZE), default=None)

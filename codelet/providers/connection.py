@@ -41,8 +41,7 @@ class ClosedEarly(Exception):
 class Connection:
     """An open connection. `used`: it has carried a request.
 
-    `target_prefix` and `extra_headers` are what a plain HTTP proxy expects in each request; `proxy` is its address
-    without a password: it may answer instead of the server.
+    `target_prefix` and `extra_headers` are what a plain HTTP proxy expects in each request, `proxy` is its address.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -57,10 +56,7 @@ class Connection:
         self._quick_reads = 0
 
     async def read(self) -> bytes:
-        """The received bytes, b"" at the end.
-
-        An answer in thousands of small pieces costs by their number, so a fast stream is read less often.
-        """
+        """The received bytes, b"" at the end. A fast stream is read less often, as each small piece has its cost."""
         if self._quick_reads >= _MANY_READS:
             await asyncio.sleep(_GATHER_SECONDS)
         begun = time.monotonic()
@@ -190,9 +186,9 @@ async def open_through(proxy: SplitResult, url: SplitResult) -> Connection:
 
 
 def context_of_folder() -> ssl.SSLContext | None:
-    """A context that trusts the system's folder of certificates; None if `tls_context` is needed.
+    """A context that finds certificates in the system's folder by their hash; None if `tls_context` is needed.
 
-    OpenSSL finds the needed certificate there by its hash. Loading all from a file takes a fifth of the start.
+    Loading all from a file takes a fifth of the start.
     """
     folder = ssl.get_default_verify_paths().capath
     if folder is None or any(map(os.environ.get, _NAMED)):

@@ -38,7 +38,7 @@ class Endpoint(Record, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The vendor's name for people; the address, if it is not the vendor's own."""
+        """The vendor's name; the address, if it is not the vendor's own."""
         return self.vendor.name if self.base == self.vendor.base else without_login(self.base)
 
     @property

@@ -67,10 +67,7 @@ class HttpClient:
         self.place = f"{self._url.hostname}:{port_of(self._url)}"
 
     def warm(self) -> None:
-        """Open the connection ahead of a request, which reports a failure.
-
-        During a request nothing is opened: the next one uses its connection.
-        """
+        """Open the connection ahead of a request, which reports a failure; not during another, whose it can use."""
         if self._kept is None and not self._requests:
             self._kept = asyncio.create_task(self._connect())
             self._kept.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -221,7 +218,7 @@ _HIDDEN = "[masked]"
 
 
 def show_request(line: str, headers: Mapping[str, str], body: bytes) -> None:
-    """Print a request to stderr as it is sent, without keys. It is lost if stderr is closed or full."""
+    """Print a request to stderr, without keys. It is lost if stderr is closed or full."""
     from codelet.safety.secrets import mask
     from codelet.system.text import clean
 

@@ -72,13 +72,13 @@ def _changes(lesson: Mapping[str, Any], sender: Sender, request: Request, error:
         case "silence" if quirks.effort == "none":  # the server refuses that too
             sender.quirks = quirks.replace(effort="never")
         case "pictures" if quirks.images and any("images" in message for message in request.messages):
-            from codelet.providers.content import picture_forms
+            from codelet.providers.content.picture_forms import refused_pictures
 
-            which = picture_forms.refused_pictures(error, request, sender.refused_images)
-            if which == "no":
+            found = refused_pictures(sender.model, error, request, sender.refused_images)
+            if found is None:
                 return False
-            sender.quirks = quirks.replace(images=which != "all")
-            sender.notes.append(picture_forms.note(sender.model, error, which))
+            sender.quirks = quirks.replace(images=found[0])
+            sender.notes.append(found[1])
             return True
         case None:
             sender.quirks = quirks.replace(**dict(lesson["quirks"]))

@@ -21,13 +21,12 @@ from codelet.providers import protocol
 from codelet.providers.catalog import Wire
 from codelet.providers.endpoint import Endpoint, quirks_of
 from codelet.providers.http import HttpClient
-from codelet.providers.protocol import as_count, as_counts
-from codelet.providers.quirks import EffortField, Quirks
+from codelet.providers.protocol import as_count, value_at
+from codelet.providers.quirks import EffortField, Quirks, Turns, prompt_last
 from codelet.system.text import valid_unicode
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
-    from codelet.providers.content.turns import Turns
     from codelet.providers.effort import AskedEffort, Form
     from codelet.providers.protocol import ServerFacts
 
@@ -38,65 +37,51 @@ Returned = Literal["all", "valid", "none"]
 class PrefixCache:
     """The encoded messages of a list, reused as far as it holds the same objects: a message is never changed.
 
-    `encode(message, state)` returns a message's bytes and the state for the next one (the open role).
+    With `bound`, `digest` is that of everything up to the last message.
     """
 
-    def __init__(self, encode: Callable[[Message, str], tuple[bytes, str]], returned: Returned) -> None:
+    def __init__(self, encode: Callable[[Message], bytes], returned: Returned, *, bound: bool) -> None:
         self._encode = encode
         self._returned = returned
-        self._head = b""
-        self._same_head = 0
+        self._bound = bound
         self._messages: list[Message] = []
         self._fragments: list[bytes] = []
-        self._states: list[str] = []
-        self._digests: list[str] = []
+        self._digests = [""]
 
-    def fragments(self, messages: Sequence[Message], head: bytes = b"") -> list[bytes]:
+    def fragments(self, messages: Sequence[Message], head: bytes) -> list[bytes]:
         """One fragment for each message, in order; only new messages are encoded.
 
-        `head` precedes the messages and is bound like them: tools and system prompt. It is long: `seal` forgets it.
+        `head` precedes the messages and is bound like them: tools and system prompt.
         """
-        same_head = hash(head) == self._same_head
-        same = list(map(is_, self._messages, messages)) if same_head else [False]
+        if self._bound and (start := _digest("", head)) != self._digests[0]:
+            self._messages.clear()
+            self._digests = [start]
+        same = list(map(is_, self._messages, messages))
         keep = same.index(False) if False in same else len(same)
-        del self._messages[keep:], self._fragments[keep:], self._states[keep:]
-        del self._digests[keep + 1 if same_head else 0 :]
-        self._head, self._same_head = head, hash(head)
+        del self._messages[keep:], self._fragments[keep:], self._digests[keep + 1 :]
         for message in messages[keep:]:
             sent = message if self._goes_back(message) else without_reasoning(message)
-            fragment, state = self._encode(sent, self.state)
+            fragment = self._encode(sent)
             self._messages.append(message)
             self._fragments.append(fragment)
-            self._states.append(state)
+            if self._bound:
+                self._digests.append(_digest(self.digest, fragment))
         return list(self._fragments)
 
     @property
-    def state(self) -> str:
-        return self._states[-1] if self._states else ""
-
-    def seal(self) -> Callable[[], str]:
-        """Return a function for this request's digest, to call after the request has left."""
-        known, fragments, head = list(self._digests), list(self._fragments), self._head
-        self._head = b""
-        return lambda: _digests(head, fragments, known)[-1]
+    def digest(self) -> str:
+        return self._digests[-1]
 
     def _goes_back(self, message: Message) -> bool:
         if self._returned == "all" or message["role"] != "assistant" or not has_reasoning(message):
             return True
-        if self._returned == "none" or "bound_to" not in message:
-            return False
-        return message["bound_to"] == _digests(self._head, self._fragments, self._digests)[-1]
+        return self._returned == "valid" and message.get("bound_to") == self.digest
 
 
-def _digests(head: bytes, fragments: Sequence[bytes], known: list[str]) -> list[str]:
-    """Complete the digests of a request: of its head, and up to the end of each fragment."""
-    from hashlib import sha256  # not on the way to the first request
+def _digest(before: str, data: bytes) -> str:
+    from hashlib import sha256  # for models that bind their reasoning only
 
-    if not known:
-        known.append(sha256(head).hexdigest()[:32])
-    for fragment in fragments[len(known) - 1 :]:
-        known.append(sha256(known[-1].encode() + fragment).hexdigest()[:32])
-    return known
+    return sha256(before.encode() + data).hexdigest()[:32]
 
 
 def compact_json(value: object) -> bytes:
@@ -160,7 +145,7 @@ class NativeProvider(ABC):
         self._encode_anew()
 
     def stream(self, request: protocol.Request) -> AsyncGenerator[protocol.Chunk, None]:
-        sent = self.body(request), self._cache.seal()
+        sent = self.body(request), self._cache.digest
 
         def adapted(error: ProviderError) -> bool:
             nonlocal sent
@@ -169,7 +154,7 @@ class NativeProvider(ABC):
             if not learn(self, error, request):
                 return False
             self._encode_anew()
-            sent = self.body(request), self._cache.seal()
+            sent = self.body(request), self._cache.digest
             return True
 
         retries, unseen = self._options.retries, request.unseen
@@ -197,7 +182,7 @@ class NativeProvider(ABC):
 
     def _encode_anew(self) -> None:
         """Encode messages in another way from now on."""
-        self._cache = PrefixCache(self._encode, self._returned)
+        self._cache = PrefixCache(self._encode, self._returned, bound=self.prefix_bound and self.checks_prefix)
 
     def drop_thinking(self) -> None:
         """Leave earlier reasoning out from now on: the server has refused it for its prefix."""
@@ -233,8 +218,8 @@ class NativeProvider(ABC):
         return {"authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else {}
 
     @abstractmethod
-    def _encode(self, message: Message, state: str) -> tuple[bytes, str]:
-        """One message's bytes; see `PrefixCache`."""
+    def _encode(self, message: Message) -> bytes:
+        """One message's bytes; empty if the server takes none for it."""
 
     def _without_refused(self, message: Message) -> Message:
         """The message without images that the server has refused."""
@@ -281,7 +266,7 @@ class NativeProvider(ABC):
         self.notes += self.asked.notes()
         return self.asked.fields()
 
-    async def _attempt(self, body: bytes, digest: Callable[[], str]) -> AsyncGenerator[protocol.Chunk, None]:
+    async def _attempt(self, body: bytes, digest: str) -> AsyncGenerator[protocol.Chunk, None]:
         async with self._http.post(self.path, self._headers(), body) as response:
             from codelet.providers.answer import chunks_of, server_events
             from codelet.providers.failure import http_failure, without_key
@@ -312,15 +297,10 @@ class NativeProvider(ABC):
                             continue
                         if not isinstance(chunk, protocol.UsageChunk):
                             response.heard()
-                        yield self._with_digest(chunk, digest)
+                        yield chunk.replace(bound_to=digest) if isinstance(chunk, protocol.FinishChunk) else chunk
             except ProviderError as error:
                 error.args = (without_key(str(error), self._endpoint.key),)
                 raise
-
-    def _with_digest(self, chunk: protocol.Chunk, digest: Callable[[], str]) -> protocol.Chunk:
-        """The chunk; a finish marker gets the request's digest if the server checks prefixes."""
-        bound = isinstance(chunk, protocol.FinishChunk) and self.prefix_bound and self.checks_prefix
-        return chunk.replace(bound_to=digest()) if bound else chunk
 
 
 def usage_of(reported: object, prompt: str = "prompt", answer: str = "completion") -> Usage:
@@ -329,20 +309,21 @@ def usage_of(reported: object, prompt: str = "prompt", answer: str = "completion
     `prompt` and `answer` are the words in the names of the fields: Responses has "input" and "output".
     Gemini and xAI leave reasoning out of `completion_tokens`, though it is charged as output: only their total has it.
     """
-    reported = as_counts(reported)
-    read = as_counts(reported.get(f"{prompt}_tokens_details"))
-    written = as_counts(reported.get(f"{answer}_tokens_details"))
-    cache_write = as_count(read.get("cache_write_tokens") or reported.get("cache_creation_input_tokens"))
-    cached_for = as_counts(read.get("cache_creation_token_details"))
+
+    def count(*names: str) -> int:
+        return as_count(value_at(reported, *names))
+
+    read, written = f"{prompt}_tokens_details", f"{answer}_tokens_details"
+    cache_write = count(read, "cache_write_tokens") or count("cache_creation_input_tokens")
     usage = Usage(
-        total_input=as_count(reported.get(f"{prompt}_tokens")),
-        cache_read=as_count(read.get("cached_tokens") or reported.get("prompt_cache_hit_tokens")),
+        total_input=count(f"{prompt}_tokens"),
+        cache_read=count(read, "cached_tokens") or count("prompt_cache_hit_tokens"),
         cache_write=cache_write,
-        output=as_count(reported.get(f"{answer}_tokens")),
-        reasoning=as_count(written.get("reasoning_tokens")),
-        cache_write_hour=min(as_count(cached_for.get("ephemeral_1h_input_tokens")), cache_write),
+        output=count(f"{answer}_tokens"),
+        reasoning=count(written, "reasoning_tokens"),
+        cache_write_hour=min(count(read, "cache_creation_token_details", "ephemeral_1h_input_tokens"), cache_write),
     )
-    missing = as_count(reported.get("total_tokens")) - usage.total_input - usage.output
+    missing = count("total_tokens") - usage.total_input - usage.output
     cached = (usage.cache_read, usage.cache_write, usage.cache_read + usage.cache_write)  # gateways count them twice
     if usage.total_input and missing > 0 and usage.reasoning in (0, missing) and missing not in cached:
         usage = usage.replace(output=usage.output + missing, reasoning=missing)
@@ -356,11 +337,9 @@ _MOST_MARKS = 4
 class OpenAIWire(NativeProvider):
     """The common part of OpenAI's two wires: quirks, cache marks, and alternating roles.
 
-    A wire defines `_items` too. `_lead` precedes the first message; `_effort_field` is where an effort goes, unless the
-    vendor decides.
+    A wire defines `_items` too. `_effort_field` is where an effort goes, unless the vendor decides.
     """
 
-    _lead: ClassVar[bytes] = b""
     _cache_mark: ClassVar[dict[str, Any]]
     _effort_field: ClassVar[EffortField | None] = None
 
@@ -369,7 +348,7 @@ class OpenAIWire(NativeProvider):
         if self.quirks.structured == "always" and not self._at_home:
             self.quirks = self.quirks.replace(structured="alone")
         self._last_mark = -1
-        self._turns: Turns | None = None
+        self._turns = Turns()
         if endpoint.base.count("/") == 2:  # most servers have a path, /v1, which is easily forgotten
             self._other_base = f"{endpoint.base}/v1"
         if options.effort is not None:
@@ -379,45 +358,34 @@ class OpenAIWire(NativeProvider):
     def _items(self, message: Message) -> list[dict[str, Any]]:
         """A message in the wire's form; empty if the server takes none for it."""
 
-    def _encode(self, message: Message, before: str) -> tuple[bytes, str]:
-        items = self._items(self._without_refused(message))
-        if not items:
-            return b"", before
-        return (b"," if before else self._lead) + b",".join(map(compact_json, items)), "more"
+    def _encode(self, message: Message) -> bytes:
+        return b",".join(map(compact_json, self._items(self._without_refused(message))))
 
-    def _fragments(self, request: protocol.Request, head: bytes = b"", *, has_opening: bool) -> list[bytes]:
-        """The encoded messages, in the order that the server needs, with cache marks."""
+    def _listed(self, request: protocol.Request, opening: bytes, head: bytes, *, has_mark: bool) -> bytes:
+        """The encoded `opening` and messages, in the order that the server needs, with cache marks."""
         marks = self.quirks.cache_marks
         messages = self._spread(request.messages if marks else self._ordered(request))
         if self.quirks.alternating:
-            if self._turns is None:
-                from codelet.providers.content.turns import Turns
-
-                self._turns = Turns()
             messages = self._turns.of(messages)
         fragments = self._cache.fragments(messages, head)
         if marks:
-            self._mark(fragments, messages[: len(messages) - request.tail], has_opening=has_opening)
-        return fragments
+            self._mark(fragments, messages[: len(messages) - request.tail], _MOST_MARKS - has_mark)
+        return b",".join(filter(None, [opening, *fragments]))
 
     def _ordered(self, request: protocol.Request) -> Sequence[Message]:
-        if not self.local or not request.tail:
-            return request.messages
-        from codelet.providers.content.turns import prompt_last
-
-        return prompt_last(request.messages, request.tail)
+        return prompt_last(request.messages, request.tail) if self.local else request.messages
 
     def _spread(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The messages; on a wire whose results take no images, those follow in user messages."""
         return messages
 
-    def _mark(self, fragments: list[bytes], stable: Sequence[Message], *, has_opening: bool) -> None:
+    def _mark(self, fragments: list[bytes], stable: Sequence[Message], most: int) -> None:
         """Set the cache marks in this request's copy of the fragments; empty text cannot carry one.
 
         A server reads its cache only at the request's marks. They are at the ends of the last requests, which are
         prompts and the last results of steps, and at the newest mark of the request before.
         """
-        most, places = _MOST_MARKS - has_opening, list[int]()
+        places = list[int]()
         for at in reversed(range(len(stable))):
             ends = not places or stable[at + 1]["role"] == "assistant"
             if len(places) < most and ends and stable[at]["role"] in ("user", "tool"):

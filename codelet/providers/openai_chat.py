@@ -18,7 +18,7 @@ from codelet.messages import Message, ToolCall, images_of
 from codelet.providers import protocol
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.native import OpenAIWire, address_of, compact_json, usage_of
-from codelet.providers.protocol import as_counts, as_text
+from codelet.providers.protocol import as_text, value_at
 from codelet.providers.quirks import SUMMARIES
 from codelet.usage import ChargedUsage, Usage
 
@@ -34,7 +34,6 @@ class OpenAIChatProvider(OpenAIWire):
     path = "/chat/completions"
     _cache_mark = _MARK
     api = "chat"
-    _lead = b","  # after the system prompt
 
     def __init__(self, model: str, endpoint: Endpoint, options: protocol.ProviderOptions, *, origin: str = "") -> None:
         super().__init__(model, endpoint, options, origin=origin or f"openai:{endpoint.origin(model)}")
@@ -58,8 +57,8 @@ class OpenAIChatProvider(OpenAIWire):
         if self.quirks.summaries and self.asked is None:  # with an effort the vendor may refuse it
             options["extra_body"] = SUMMARIES
         options |= self._answer_fields(request)
-        fragments = self._fragments(request, head + system, has_opening=marks)
-        return b"".join([head, b',"messages":[', system, *fragments, b"],", compact_json(options)[1:]])
+        listed = self._listed(request, system, head + system, has_mark=marks)
+        return b"".join([head, b',"messages":[', listed, b"],", compact_json(options)[1:]])
 
     def _spread(self, messages: Sequence[Message]) -> Sequence[Message]:
         # The list may be long, so no Python code runs for each message.
@@ -78,7 +77,7 @@ class OpenAIChatProvider(OpenAIWire):
         if pictures or (marks and asks):
             wire["content"] = [*pictures, {"type": "text", "text": wire["content"] or ""}]
         if marks or (asks and self.quirks.alternating):
-            wire["content"] = wire.pop("content") or ""  # it comes last, where it can be marked or go on
+            wire["content"] = wire.pop("content") or ""  # last, where it can be marked or continued
         return [wire]
 
     def _wire(self, message: Message) -> dict[str, Any]:
@@ -211,15 +210,13 @@ def _delta_chunks(delta: dict[str, Any]) -> list[protocol.Chunk]:
 
 
 def _with_cost(usage: Usage, reported: object) -> Usage:
-    """The usage with OpenRouter's charge, in credits of one dollar.
+    """The usage with OpenRouter's charge in dollars; with the user's own vendor key that vendor's price is added.
 
-    With the user's own vendor key that is only OpenRouter's fee: the vendor's price is added. Source: OpenRouter,
-    "Usage Accounting".
+    Source: OpenRouter, "Usage Accounting".
     """
-    reported = as_counts(reported)
-    parts = [reported.get("cost")]
-    if reported.get("is_byok"):
-        parts.append(as_counts(reported.get("cost_details")).get("upstream_inference_cost"))
+    parts = [value_at(reported, "cost")]
+    if value_at(reported, "is_byok"):
+        parts.append(value_at(reported, "cost_details", "upstream_inference_cost"))
     known = [part for part in parts if isinstance(part, int | float) and not isinstance(part, bool)]
     if len(known) < len(parts) or not all(0 <= part < _MOST_DOLLARS for part in known):
         return usage

@@ -56,7 +56,7 @@ class OpenAIResponsesProvider(OpenAIWire):
         opening = b""
         if request.system and self.quirks.cache_marks:  # only input can carry a mark
             part = {"type": "input_text", "text": request.system, **_MARK}
-            opening = compact_json({"role": "developer", "content": [part]}) + b","
+            opening = compact_json({"role": "developer", "content": [part]})
         elif request.system:
             head += b',"instructions":' + compact_json(request.system)
         options: dict[str, Any] = {"stream": True, "store": False}
@@ -73,8 +73,8 @@ class OpenAIResponsesProvider(OpenAIWire):
             options["max_output_tokens"] = max(_LEAST_OUTPUT, request.max_output)
         if self.quirks.cache_marks:
             options["prompt_cache_options"] = {"mode": "explicit"}
-        fragments = self._fragments(request, has_opening=bool(opening))
-        return b"".join([head, b',"input":[', opening, *fragments, b"],", compact_json(options)[1:]])
+        listed = self._listed(request, opening, head, has_mark=bool(opening))
+        return b"".join([head, b',"input":[', listed, b"],", compact_json(options)[1:]])
 
     def share_cache(self, key: str, end: str) -> None:
         """Send this key instead of the conversation's own."""

@@ -170,9 +170,11 @@ def as_count(value: object, most: int = MOST_TOKENS) -> int:
     return int(value)
 
 
-def as_counts(value: object) -> dict[str, Any]:
-    """An object of counts; anything else counts as empty."""
-    return value if isinstance(value, dict) else {}
+def value_at(value: object, *names: str) -> Any:
+    """The value at these names in nested objects; None if it is missing."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 class Request(Record):

@@ -12,7 +12,7 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -148,7 +148,7 @@ class LiteLLMProvider(OpenAIChatProvider):
             valid = False
         return wire if valid else {**wire, "function": {**wire["function"], "arguments": "{}"}}
 
-    async def _attempt(self, body: bytes, digest: Callable[[], str]) -> AsyncGenerator[protocol.Chunk, None]:
+    async def _attempt(self, body: bytes, digest: str) -> AsyncGenerator[protocol.Chunk, None]:
         """One attempt. Leaving it cancels the request in the process, which closes the connection."""
         process = self._started()
         done, _ = await asyncio.wait([process.ready], timeout=_SILENCE)
@@ -170,7 +170,7 @@ class LiteLLMProvider(OpenAIChatProvider):
             aclosing(chunks_of(_Decoder(), events)) as chunks,
         ):
             async for chunk in chunks:
-                yield self._with_digest(chunk, digest)
+                yield chunk.replace(bound_to=digest) if isinstance(chunk, protocol.FinishChunk) else chunk
 
 
 async def _events_in(

@@ -1,8 +1,7 @@
 """Reasoning inside an answer's text, before the answer itself: `<think>…</think>`.
 
 Servers without a reasoning parser send it (LM Studio, llama.cpp and vLLM without `--reasoning-parser`). It goes back
-before the text, verbatim: the chat templates of Qwen3 and DeepSeek remove it from earlier turns, Qwen3's keeps that of
-the running turn, and MiniMax's model needs it.
+before the text, verbatim: chat templates remove what the model does not need, and MiniMax's model needs it.
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ _FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 
 
 class InlineReasoning:
-    """Takes reasoning out of the beginning of a streamed text.
-
-    Only a possible tag is held back: ordinary text is not delayed.
-    """
+    """Takes reasoning out of the beginning of a streamed text. Only a possible tag is held back."""
 
     def __init__(self) -> None:
         self._held = ""
@@ -61,18 +57,17 @@ class InlineReasoning:
             yield TextChunk(held)
 
     def _outside(self) -> str:
-        """The tag or blanks at the beginning, with which a block opens or the answer does not begin yet."""
+        """The tag or white space at the beginning that is not part of the answer."""
         start = self._held.lstrip()
-        blanks = len(self._held) - len(start)
-        if blanks and self._has_ended:
-            return self._held[:blanks]
+        skipped = len(self._held) - len(start)
+        if skipped and self._has_ended:
+            return self._held[:skipped]
         for opening, closing in _TAGS.items():
-            # A closing tag alone: the server removed the reasoning and left the tag.
-            for tag in (opening, closing):
+            for tag in (opening, closing):  # some servers remove the reasoning and leave the closing tag
                 if start.startswith(tag):
                     self._closing, self._has_ended = (closing, False) if tag == opening else ("", True)
                     self._begun = False
-                    return self._held[: blanks + len(tag)]
+                    return self._held[: skipped + len(tag)]
         self._is_over = not any(tag.startswith(start) for pair in _TAGS.items() for tag in pair)
         return ""
 

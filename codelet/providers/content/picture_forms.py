@@ -8,7 +8,7 @@ messages only: those of results follow in one. An image precedes its message's t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from codelet import prompt
 from codelet.errors import ProviderError
@@ -67,11 +67,11 @@ class ResultPictures:
         return self._made[key][1]
 
 
-def refused_pictures(error: ProviderError, request: Request, known: set[str]) -> Literal["no", "earlier", "all"]:
-    """Return which images later requests leave out because of this refusal; adds the data of earlier ones to `known`.
+def refused_pictures(model: str, error: ProviderError, request: Request, known: set[str]) -> tuple[bool, str] | None:
+    """Return whether later requests have images after this refusal, and a note; adds the refused data to `known`.
 
-    Those of the newest prompt are never left out: the request would not be the user's. Then the error says how to
-    continue. All others are, so an earlier image never blocks a session.
+    Images of the newest prompt are never left out: the request would not be the user's. Then the result is None, and
+    the error says how to continue. All others are, so an earlier image never blocks a session.
     """
     text, messages = str(error).lower(), request.messages
     takes_none = not any(words in text for words in _OF_ONE)
@@ -82,16 +82,11 @@ def refused_pictures(error: ProviderError, request: Request, known: set[str]) ->
         way = _WAY_IN_A_PIPE if request.unseen else _WAY_AT_THE_PROMPT
         error.args = (f"{error}; {way}",)
         error.retryable = error.retryable and not takes_none  # llama.cpp uses status 500
-        return "no"
-    known |= set() if takes_none else others
-    return "all" if takes_none else "earlier"
-
-
-def note(model: str, error: ProviderError, which: Literal["earlier", "all"]) -> str:
-    """The sentence for the user about such a refusal."""
-    if which == "all":
-        return f"{model} takes no images ({error}): from now on it gets only their names"
-    return (
+        return None
+    if takes_none:
+        return False, f"{model} takes no images ({error}): from now on it gets only their names"
+    known |= others
+    return True, (
         f"{model} refused images ({error}): those of earlier messages and results are left out from now on; "
         "/drop N takes one out of the session"
     )

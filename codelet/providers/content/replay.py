@@ -7,9 +7,8 @@ A recording is a JSON document:
        "usage": {"total_input": 0, "cache_read": 0, "cache_write": 0, "output": 0, "reasoning": 0},
        "finish": "stop", "pace": 15}]}
 
-Every key of a step may be left out. `chunks`, a list of strings, replaces `text` if the borders of its pieces
-matter. `arguments` is an object, or a string that is sent as it is. `pace` is the pause between
-two pieces in milliseconds. The tools, the loop and the approvals around it are the real ones.
+Every key of a step can be left out. `chunks`, a list of strings, replaces `text` if the borders of its pieces matter.
+`arguments` is an object, or a string that is sent unchanged. `pace` is the pause between two pieces in milliseconds.
 
 `--record` writes more into a step: the model's `refusal`, and the `error` that ended the answer. Earlier versions also
 wrote the `request`, which is not read.
