@@ -14,8 +14,8 @@ from codelet import events
 from codelet.extensions.audit_guard import Audit
 from codelet.frontends.printing import describe_call
 from codelet.frontends.terminal.question import body_rows, head_rows
-from codelet.frontends.terminal.show.call_rows import call_title
 from codelet.frontends.terminal.show.console import OutputConsole
+from codelet.frontends.terminal.show.event_rows import call_title
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.loop.toolbox import Safeguards, Toolbox
 from codelet.safety import Policy

@@ -253,7 +253,7 @@ class _OpenQuestion:
         renderer.shown_parts.asked = rows
         room = renderer.console.height - 2 - len(choices) - len(renderer.waiting) - self._line.height
         if len(rows) > room and not self._is_printed:
-            renderer.say([*(head if len(head) > _SHORT_HEAD else ()), *body], asked=True)
+            renderer.say([*(head if len(head) > _SHORT_HEAD else ()), *body], "asked")
             renderer.seen.add(question.shown)
             self._is_printed = True
         renderer.ask([*(self._below(body, room) if self._is_printed else rows), *choices])

@@ -225,7 +225,7 @@ class Repl:
             names = [f"attached: {', '.join(brought.names)}"] if brought.names else []
             for note in (*names, *brought.notes):
                 self.screen.note(note)
-        self.screen.renderer.keep_prompt(self.session.mask(text))
+        self.screen.renderer.shown_parts.add("prompt", "› you", self.session.mask(text))
         return self.session.send(self._with_attached(text), None, brought)
 
     async def ask_model(self, text: str, *, typed: bool = False) -> None:

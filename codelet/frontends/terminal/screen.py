@@ -118,11 +118,8 @@ class TerminalScreen(Screen):
 
     def send(self, sequence: str) -> None:
         """Write an invisible sequence, after everything printed."""
-        if "renderer" in self.__dict__:
-            self.renderer.send(sequence)
-        elif sys.stdout.isatty():
-            sys.stdout.write(sequence)
-            sys.stdout.flush()
+        if self.bottom is not None:
+            self.bottom.stream.write(sequence)
 
     @property
     def width(self) -> int:

@@ -18,8 +18,8 @@ from shutil import which
 
 from codelet.errors import UsageError
 from codelet.frontends.terminal.screen import TerminalScreen
-from codelet.frontends.terminal.show.call_rows import how_it_ended
-from codelet.frontends.terminal.show.shown_parts import part_rows
+from codelet.frontends.terminal.show.event_rows import how_it_ended
+from codelet.frontends.terminal.show.renderer import part_rows
 from codelet.loop.session import Session
 from codelet.safety.secrets import Masker
 from codelet.settings import current_folder
@@ -214,7 +214,7 @@ async def show_last(screen: TerminalScreen) -> None:
     renderer = screen.renderer
     rows, place = parts.rows(renderer.width)
     async with screen.lent(lambda: None):
-        shown = await _page(renderer.written(rows), place + 1)
+        shown = await _page("".join(map(renderer.console.written, rows)), place + 1)
     if not shown and part is not None:
         screen.say(*part_rows(part, renderer.width))
 

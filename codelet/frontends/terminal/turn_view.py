@@ -14,7 +14,7 @@ from codelet.events import Text as TextDelta
 from codelet.frontends.terminal.dialogs import ApprovalDialog
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.prompt_line import PromptLine
-from codelet.frontends.terminal.show.call_rows import titles_of
+from codelet.frontends.terminal.show.event_rows import titles_of
 from codelet.frontends.terminal.show.renderer import FRAME_SECONDS, SLICE, Renderer
 from codelet.frontends.terminal.show.style import BAD
 from codelet.frontends.terminal.status_row import Attention
@@ -157,8 +157,7 @@ class TurnView:
         self._log.see(event)
         self._ended = isinstance(event, TurnEnd)
         if isinstance(event, Interrupted):
-            tools = [*self._session.toolbox.tools.values()]
-            self._renderer.name_calls(titles_of(self._session.messages, tools))
+            self._renderer.name_calls(titles_of(self._session.messages))
         if isinstance(event, Steering):  # a question may come before the next tick
             self._show_waiting()
 

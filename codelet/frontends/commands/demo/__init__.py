@@ -224,8 +224,8 @@ class _RecordedAnswers:
         """The answer, shown as a row."""
         from rich.text import Text
 
-        from codelet.frontends.terminal.show.call_rows import call_title
         from codelet.frontends.terminal.show.console import truncate
+        from codelet.frontends.terminal.show.event_rows import call_title
 
         if (question.tool, question.arguments) not in self._expected:
             return Answer(False, "the demo approves only what was recorded")

@@ -83,7 +83,7 @@ class FrameStream(io.StringIO):
 
     @property
     def is_behind(self) -> bool:
-        """Whether the terminal has not taken everything yet; writes what it takes now."""
+        """Return whether the terminal still has to take some output; write as much of it as possible."""
         self._write_rest()
         return bool(self._rest)
 
@@ -135,12 +135,8 @@ def terminal_size() -> Size:
     return Size(rows=rows, columns=columns)
 
 
-LiveRow = tuple[str, int]
-"""A row with its escape sequences and line end, and its width in cells."""
-
-
 class Bottom:
-    """Live rows, and the rows of one Application below.
+    """Live rows, each with its line end and its width in cells, and the rows of one Application below.
 
     `lay_out` is called after a resize, before drawing; while another program has the terminal, `resized` is called
     instead.
@@ -154,7 +150,7 @@ class Bottom:
         self.lay_out: Callable[[], None] = lambda: None
         self.resized: Callable[[], None] = lambda: None
         self._painted = ""
-        self._live: Sequence[LiveRow] = ()
+        self._live: Sequence[tuple[str, int]] = ()
         self._drawn: list[int] = []  # the cells of each live row on the screen
         self._kept = ""
         self._held = False
@@ -167,7 +163,7 @@ class Bottom:
         """The number of live rows that fit."""
         return max(self._size().rows - 1 - self.height, 1)
 
-    def draw(self, printed: str, live: Sequence[LiveRow]) -> None:
+    def draw(self, printed: str, live: Sequence[tuple[str, int]]) -> None:
         """Print whole rows and draw the live ones, which are cut to the width."""
         if printed or live or self._drawn or self._kept:
             self._kept += printed
@@ -186,7 +182,7 @@ class Bottom:
             self._again(self._top())
 
     def clear(self) -> None:
-        """Remove the live and the blank rows."""
+        """Remove the live and the empty rows."""
         self.fills = False
         self.draw("", ())
 
@@ -194,16 +190,14 @@ class Bottom:
         """Draw everything; `top` moves the cursor below the previous live rows."""
         above = self._erased()
         if not self._held:
-            live = [*self._blanks(), *self._live[-self.room :]]
+            missing = self._total - len(self._live) - self.height - self._kept.count("\n") if self.fills else 0
+            self.fills = missing > 0
+            empty = [("\n", 0)] * min(missing, self.room - len(self._live))
+            live = [*empty, *self._live[-self.room :]]
             above += self._kept + "".join(text for text, _ in live)
             self._kept, self._drawn = "", [cells for _, cells in live]
             self._total = len(live) + self.height
         self.stream.write(f"{top}{above}{self._painting()}")
-
-    def _blanks(self) -> list[LiveRow]:
-        missing = self._total - len(self._live) - self.height - self._kept.count("\n") if self.fills else 0
-        self.fills = missing > 0
-        return [("\n", 0)] * min(missing, self.room - len(self._live))
 
     def _erased(self) -> str:
         """Move to the start of the live rows and erase. A narrower window has wrapped some of them."""

@@ -8,7 +8,6 @@ from io import StringIO
 from itertools import pairwise
 from typing import Any, NoReturn
 
-from rich.cells import chop_cells
 from rich.console import COLOR_SYSTEMS, Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
@@ -105,33 +104,19 @@ def wrap_indented(text: Text, width: int, margin: str) -> list[Text]:
 
 def wrap_behind_sign(line: Text, width: int) -> list[Text]:
     """Wrap a line that begins with a sign; further rows are indented below its words."""
-    if line.cell_len <= width and "\n" not in line.plain:
-        return [line]
     lead = line.plain.find(" ") + 1
     first, *more = wrap(line[lead:], width - lead)
     return [Text.assemble(line[:lead], first), *(Text.assemble(" " * lead, row) for row in more)]
 
 
 def hanging(line: Text, width: int) -> list[Text]:
-    """Wrap a line of code; further rows are indented two columns deeper.
-
-    A row ends after a space if there is one in its second half.
-    """
+    """Wrap a line of code; further rows are indented two columns deeper."""
     if len(line) <= width // 2 or line.cell_len <= width:  # no sign is wider than two cells
         return [line]
     begins = len(line.plain) - len(line.plain.lstrip())
-    indent = " " * (min(begins, width // 2) + 2)
-    rows: list[Text] = []
-    rest = line
-    while rest.plain:
-        room = width if not rows else max(width - len(indent), 1)
-        length = len(chop_cells(rest.plain, room)[0])
-        blank = rest.plain.rfind(" ", 0, length) + 1
-        if length < len(rest) and blank > max(length // 2, begins if not rows else 0):
-            length = blank
-        rows.append(Text.assemble(indent, rest[:length]) if rows else rest[:length])
-        rest = rest[length:]
-    return rows
+    lead = line[: min(begins, width // 2)]
+    first, *more = wrap(line[begins:], max(width - len(lead) - 2, 1))
+    return [lead + first, *(Text.assemble(" " * (len(lead) + 2), row) for row in more)]
 
 
 def truncate(text: Text, width: int) -> Text:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rich.text import Span, Text
 
 from codelet.frontends.terminal.show.console import hanging, truncate
-from codelet.frontends.terminal.show.highlight import COMMENT, KEYWORD, NAME, STRING, VALUE, highlight, lexer_of_file
+from codelet.frontends.terminal.show.highlight import STRING, highlight, lexer_of_file
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, TAB_COLUMNS
 from codelet.system.text import clean
 
@@ -25,26 +25,13 @@ _MOST_COLOURED = 500
 """Lines of a diff that are coloured: more would delay keys."""
 _LONGEST = 1_000
 """A longer line is generated: it is cut, and its hunk stays plain."""
-_NAMES = {
-    COMMENT: "look.comment",
-    STRING: "look.string",
-    KEYWORD: "look.keyword",
-    VALUE: "look.value",
-    NAME: "look.name",
-}
-"""The theme names of syntax colours in a diff."""
+_STRING = "look.string"
+"""On the terminal's own background a line's colour tells an added from a removed one: green strings would hide it."""
 _STYLES = {"+": (ADDED, "look.added_line", "look.added"), "-": (REMOVED, "look.removed_line", "look.removed")}
 """By sign, the styles of the sign, its line, and changed words."""
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 _ALIKE = 0.4
 """Below this similarity a line is new, not changed."""
-
-
-class DiffCount(NamedTuple):
-    """Added and removed lines."""
-
-    added: int
-    removed: int
 
 
 class _Hunk(NamedTuple):
@@ -62,10 +49,10 @@ def is_diff(text: str) -> bool:
     return head.startswith(("--- ", "diff --git ", "@@ -")) and HUNK.search(head) is not None
 
 
-def count_diff(text: str) -> DiffCount:
-    """Return how many lines the diff adds and removes."""
+def diff_size(text: str) -> str:
+    """The added and removed lines of a diff: `+3 -1`, `+2`."""
     signs = [line[0] for hunk in _hunks(text) for line in hunk.lines]
-    return DiffCount(signs.count("+"), signs.count("-"))
+    return " ".join(f"{sign}{count}" for sign in "+-" if (count := signs.count(sign)))
 
 
 def _hunks(text: str) -> list[_Hunk]:
@@ -139,8 +126,7 @@ def _colours(hunk: _Hunk, lines: Sequence[str]) -> Mapping[int, Sequence[Span]]:
         own = [place for place, line in enumerate(lines) if line[0] in (sign, " ")]
         rows, is_inside = highlight(lexer, [lines[place][1:] for place in own])
         for place, row in zip(own, rows, strict=True) if start <= 1 or not is_inside else ():
-            named = [Span(span.start, span.end, _NAMES.get(str(span.style), "")) for span in row.spans]
-            found[place] = [span for span in named if span.style]
+            found[place] = [span._replace(style=_STRING) if span.style == STRING else span for span in row.spans]
     return found
 
 

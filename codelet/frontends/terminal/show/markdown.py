@@ -1,7 +1,7 @@
 """Renders Markdown block by block as it streams. A finished block is rendered once; the open one is plain text.
 
-A block is text between blank lines, a list item, or some lines of code. Each is rendered by itself, as far in as it was
-written, so the work is linear. markdown-it parses it: rich's own Markdown centres headings, draws boxes, sets
+A block is text between empty lines, a list item, or some lines of code. Each is rendered separately, with its
+indentation, so the work is linear. markdown-it parses it: rich's own Markdown centres headings, draws boxes, sets
 backgrounds, and is too slow for a stream. Raw HTML is shown unchanged. A link shows its address.
 """
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from rich.console import JustifyMethod
 
 BLOCK_LIMIT = 4_000
-"""Longer running text is cut, so that an endless paragraph stays cheap."""
+"""The most characters of a paragraph that is parsed: the time for a longer one would grow with its square."""
 
 _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([^`]*)$")
 _ITEM = re.compile(r"([-*+]|(\d{1,9})[.)])(?:( +)(?=\S)|[ \t]*$)")
 _NOT_TEXT = ("|", ">", "    ")
-"""The first characters of tables, quotes, and indented code, which are never cut."""
+"""The first characters of tables, quotes, and indented code, which are always parsed."""
 _FEW_LINES, _MANY_LINES = 12, 200
 """Code is rendered in batches: this many lines before a line at the left edge, or at most the second number."""
 
@@ -49,8 +49,7 @@ _EDGES = re.compile(r"^\s*\|?|\|?\s*$")
 _ALIGNMENTS: dict[str, JustifyMethod] = {"::": "center", "-:": "right"}
 _DEEPEST = 100
 """The deepest nesting of blocks; the parser drops deeper ones. Its own limit is 20, or ten lists."""
-_MOST_CODE = 20_000
-"""The most characters of code in a quote that are coloured."""
+_BOXES = {"[ ] ": "☐", "[x] ": "☑"}
 _NARROWEST_CELL = 6
 """The narrowest column with its gap: rich drops what does not fit."""
 _NARROWEST = 10
@@ -71,12 +70,10 @@ class MarkdownStream:
         self._partial = ""
         self._lines: list[str] = []  # the open block
         self._margin = 0  # its indentation
-        self._gap = False  # it has a blank row above
-        self._size = 0
         self._item = ""  # the kind of list whose item it is
         self._list = ""  # the kind of the outermost list
         self._list_margin = self._content = 0  # the indentation of that list, and of the last item's text
-        self._is_begun = self._is_glued = self._blank_above = False
+        self._is_begun = self._blank_above = False
         self._fence = ""
         self._indent = 0  # the fence's
         self._lexer: Lexer | None = None
@@ -84,18 +81,13 @@ class MarkdownStream:
 
     def feed(self, delta: str) -> list[Text]:
         """Add text; return finished rows."""
-        rows: list[Text] = []
-        *lines, partial = (self._partial + delta).split("\n")
-        for line in lines:
-            found, rest = self._cut(line.removesuffix("\r"))
-            rows += [*found, *self._take(rest)]
-        found, self._partial = self._cut(partial)
-        return rows + found
+        *lines, self._partial = (self._partial + delta).split("\n")
+        return [row for line in lines for row in self._take(line.removesuffix("\r"))]
 
     def finish(self) -> list[Text]:
         """Return the remaining rows."""
         line, self._partial = self._partial.removesuffix("\r"), ""
-        return (self._take(line) if line else []) + self._set()
+        return [*(self._take(line) if line else []), *self._set()]
 
     def tail(self, rows: int) -> list[Text]:
         """The last rows of the open block, as plain text."""
@@ -105,20 +97,10 @@ class MarkdownStream:
         found = [
             Text(" " * margin + row.plain)
             for line in lines
-            for row in wrap(Text(line[-rows * self.width :].expandtabs(4)), room)
+            for row in wrap(Text(line[-rows * self.width :].expandtabs(TAB_COLUMNS)), room)
         ][-rows:]
-        gap = self._gap if self._lines else self._needs_gap(0, "")
-        return [Text(), *found] if found and gap and not self._fence and len(found) < rows else found
-
-    def _cut(self, line: str) -> tuple[list[Text], str]:
-        """Render an overlong line except its last words."""
-        rows: list[Text] = []
-        while len(line) > BLOCK_LIMIT and not self._fence and not line.startswith(_NOT_TEXT):
-            cut = line.rfind(" ", 1, BLOCK_LIMIT)
-            cut = cut if cut > 0 else BLOCK_LIMIT
-            rows += [*self._take(line[:cut]), *self._set()]
-            self._is_glued, line = True, line[cut:].lstrip()
-        return rows, line
+        gap = not self._lines and not self._fence and self._needs_gap(0, "")
+        return [Text(), *found] if found and gap and len(found) < rows else found
 
     def _take(self, line: str) -> list[Text]:
         """Add a line. Block ends depend on lines alone, never on how the text was split."""
@@ -128,58 +110,50 @@ class MarkdownStream:
         if not text:
             rows, self._blank_above = self._set(), True
             return rows
-        indent = len(line[: len(line) - len(text)].expandtabs(4))
+        indent = len(line[: len(line) - len(text)].expandtabs(TAB_COLUMNS))
         if fence := _FENCE.match(text):
             return self._open_code(fence, indent)
         rows = []
-        if (item := _ITEM.match(text)) and self._may_begin(item, indent):
-            rows = self._set()
-            self._open_item(item, indent)
+        # In a paragraph only a bullet or the number 1 starts a list.
+        is_open = not self._lines or self._item or self._margin
+        item = _ITEM.match(text)
+        if item and (is_open or (item[3] and item[2] in (None, "1"))) and indent < self._content + 4:
+            rows = self._open_item(item, indent)
         elif not self._lines or ("|" not in text if self._lines[0][0] == "|" else text[0] == "|"):
-            rows = self._set()  # a table needs no blank line around it
-            self._open(min(indent, self._content), self._needs_gap(min(indent, self._content), ""))
+            rows = self._open(min(indent, self._content))  # a table needs no empty line around it
         self._lines.append(" " * max(indent - self._margin, 0) + text)
-        self._size += len(text)
         if item and (fence := _FENCE.match(text, item.end())) and len(self._lines) == 1:
             self._lines = [item[1]]
-            return [*rows, *self._open_code(fence, self._content)]
-        if self._size > BLOCK_LIMIT and not self._lines[0].startswith(_NOT_TEXT) and "|" not in text:
-            rows += self._set()
-            self._is_glued = True
+            rows += self._open_code(fence, self._content)
         return rows
 
-    def _may_begin(self, item: re.Match[str], indent: int) -> bool:
-        """Return whether a list item begins. In a paragraph only a bullet or the number 1 starts a list."""
-        if indent >= self._content + 4 or self._is_glued:
-            return False
-        is_in_list = bool(self._item or self._margin)
-        return not self._lines or is_in_list or (item[3] is not None and item[2] in (None, "1"))
-
-    def _open(self, margin: int, gap: bool, item: str = "") -> None:
-        self._margin, self._gap, self._item, self._size = margin, gap, item, 0
-        self._is_begun, self._is_glued, self._blank_above = True, False, False
+    def _open(self, margin: int, item: str = "") -> list[Text]:
+        """Render the open block, open another one, and return the rows so far."""
+        rows = [*self._set(), *([Text()] if self._needs_gap(margin, item) else [])]
+        self._margin, self._item, self._is_begun, self._blank_above = margin, item, True, False
         if not margin and not item:
             self._content = 0  # the list is over
+        return rows
 
     def _needs_gap(self, margin: int, item: str) -> bool:
-        """Return whether a blank row is above a block: not inside a list, nor between its items."""
+        """Return whether an empty row is above a block: not inside a list, nor between its items."""
         inside = self._content and (margin > self._list_margin or item == self._list)
-        return self._is_begun and self._blank_above and not self._is_glued and not inside
+        return self._is_begun and self._blank_above and not inside
 
-    def _open_item(self, item: re.Match[str], indent: int) -> None:
+    def _open_item(self, item: re.Match[str], indent: int) -> list[Text]:
         kind = "1" if item[2] else item[1]
-        self._open(indent, self._needs_gap(indent, kind), kind)
+        rows = self._open(indent, kind)
         if not self._content or indent <= self._list_margin:
             self._list, self._list_margin = kind, indent
         self._content = indent + len(item[1]) + (len(item[3]) if item[3] and len(item[3]) <= 4 else 1)
+        return rows
 
     def _open_code(self, fence: re.Match[str], indent: int) -> list[Text]:
-        rows = self._set()
         margin = min(indent, self._content)
-        self._open(margin, self._is_begun and not margin)
+        self._blank_above = not margin
+        rows = self._open(margin)
         self._fence, self._due, self._indent = fence[1], _FEW_LINES, indent
         self._lexer, info = lexer_of_fence(fence[2].strip())
-        rows += [Text()] if self._gap else []
         return rows + (wrap(Text(info, QUIET), self.width) if info else [])
 
     def _take_code(self, line: str) -> list[Text]:
@@ -192,7 +166,7 @@ class MarkdownStream:
         if count >= _MANY_LINES or (count >= self._due and line[:1] not in NO_EDGE):
             code, is_inside = highlight(self._lexer, self._lines)
             if is_inside and count < _MANY_LINES:
-                self._due = count * 2  # a batch that ended here would not colour the next one right
+                self._due = count * 2  # a batch that ended here would give the next one wrong colours
             else:
                 rows, self._lines, self._due = _code_rows(code, self.width, self._margin + MARGIN), [], _FEW_LINES
         self._lines.append(line[min(self._indent, len(line) - len(line.lstrip(" "))) :])
@@ -207,7 +181,7 @@ class MarkdownStream:
             return _code_rows(highlight(self._lexer, lines)[0], self.width, self._margin + MARGIN)
         margin = " " * self._margin
         found = _block_rows("\n".join(lines), self.width - self._margin)
-        return [*([Text()] if self._gap else []), *(Text.assemble(margin, row) if margin else row for row in found)]
+        return [Text.assemble(margin, row) for row in found] if margin else found
 
 
 @cache
@@ -237,6 +211,8 @@ def _block_rows(source: str, width: int) -> list[Text]:
     """Render a block, or several."""
     from markdown_it.tree import SyntaxTreeNode
 
+    if len(source) > BLOCK_LIMIT and not source.startswith(_NOT_TEXT):
+        return wrap(Text(source), min(width, TEXT_COLUMNS))
     lines = source.split("\n", 2)
     if len(lines) > 1 and "|" in lines[0] and _DELIMITERS.fullmatch(lines[1]):
         return _table_rows(source.split("\n"), width)
@@ -263,41 +239,34 @@ def _code_rows(lines: Iterable[Text], width: int, margin: int = MARGIN) -> list[
 
 def _children_rows(node: SyntaxTreeNode, width: int) -> list[Text]:
     rows: list[Text] = []
-    width = max(width, _NARROWEST)
-    for number, child in enumerate(node.children):
-        above = node.children[number - 1] if number and node.type != "list_item" else None
-        if above is not None and not (
-            above.type == "heading" and above.map and child.map and above.map[1] == child.map[0]
-        ):
+    above = None
+    for child in node.children:
+        if above is not None and above.type != "heading" and node.type != "list_item":
             rows.append(Text())
-        rows.extend(_node_rows(child, width))
+        rows += _node_rows(child, max(width, _NARROWEST))
+        above = child
     return rows
 
 
 def _node_rows(node: SyntaxTreeNode, width: int) -> list[Text]:
     match node.type:
-        case "paragraph":
+        case "paragraph" | "heading":
             text = _inline_text(node.to_tokens())
-            boxes = {"[ ] ": "☐", "[x] ": "☑", "[X] ": "☑"}
-            sign = boxes.get(node.children[0].content[:4])  # as written: an escaped one is text
-            if sign and node.parent and node.parent.type == "list_item":
+            sign = _BOXES.get(node.children[0].content[:4].lower())  # as written: an escaped one is text
+            if node.type == "heading":
+                text.stylize_before(_HEADINGS.get(node.tag, "italic"))
+            elif sign and node.parent and node.parent.type == "list_item":
                 text = Text.assemble(sign, text[3:])
-            return wrap(text, min(width, TEXT_COLUMNS))
-        case "heading":
-            text = _inline_text(node.to_tokens())
-            text.stylize_before(_HEADINGS.get(node.tag, "italic"))
             return wrap(text, min(width, TEXT_COLUMNS))
         case "bullet_list" | "ordered_list":
             return _item_rows(node, width)
         case "blockquote":
-            bar = "│ "
-            return [Text.assemble((bar, QUIET), row) for row in _children_rows(node, width - len(bar))]
+            return [Text.assemble(("│ ", QUIET), row) for row in _children_rows(node, width - 2)]
         case "hr":
             return [Text("─" * min(width, 40), QUIET)]
         case "fence" | "code_block":
             lexer, info = lexer_of_fence(node.info.strip())
-            lines = node.content.rstrip("\n").split("\n")
-            code, _ = highlight(lexer if len(node.content) <= _MOST_CODE else None, lines)
+            code, _ = highlight(lexer, node.content.rstrip("\n").split("\n"))
             return [*(wrap(Text(info, QUIET), width) if info else []), *_code_rows(code, width)]
         case _:
             return wrap(Text(node.content), width) if node.content else _children_rows(node, width)
@@ -309,8 +278,8 @@ def _item_rows(node: SyntaxTreeNode, width: int) -> list[Text]:
     for number, item in enumerate(node.children, start):
         marker = f"{item.info or number}. " if node.type == "ordered_list" else "• "
         first, *others = _children_rows(item, width - cell_len(marker)) or [Text()]
-        boxed = first.plain.startswith(("☐", "☑"))
-        rows.append(first if boxed else Text.assemble((marker, QUIET), first))
+        has_box = first.plain.startswith(tuple(_BOXES.values()))
+        rows.append(first if has_box else Text.assemble((marker, QUIET), first))
         rows += [Text.assemble(" " * len(marker), row) for row in others]
     return rows
 
@@ -322,9 +291,8 @@ def _table_rows(lines: list[str], width: int) -> list[Text]:
 
     head, sides, *rows = ([cell.strip() for cell in _CELL.split(_EDGES.sub("", line))] for line in lines)
     texts = [[_inline_text(_parser().parseInline(cell.replace("\\|", "|"))) for cell in row] for row in (head, *rows)]
-    rule = " ─  "
     table = Table(
-        box=Box("\n".join(["    ", "    ", rule, *["    "] * 5])),
+        box=Box("\n".join(["    ", "    ", " ─  ", *["    "] * 5])),
         padding=(0, 1, 0, 0),
         show_edge=False,
         pad_edge=False,

@@ -7,13 +7,8 @@ def tokens(count: int) -> str:
     """`812`, `12.3k`, `1.2M`."""
     if count < 1000:
         return str(count)
-    if count < 999_500:
-        return _short(count / 1000) + "k"
-    return _short(count / 1_000_000) + "M"
-
-
-def _short(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0") if value < 99.95 else f"{value:.0f}"
+    value, unit = (count / 1000, "k") if count < 999_500 else (count / 1_000_000, "M")
+    return (f"{value:.1f}".removesuffix(".0") if value < 99.95 else f"{value:.0f}") + unit
 
 
 def duration(seconds: float) -> str:

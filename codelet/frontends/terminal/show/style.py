@@ -51,9 +51,6 @@ THEMES: tuple[ThemeName, ...] = ("auto", "dark", "light", "colour-blind", "plain
 Ground = Literal["dark", "light", ""]
 """A terminal's background; empty if unknown."""
 
-_CODE = ("look.comment", "look.string", "look.keyword", "look.value", "look.name")
-# On the terminal's own ground the colour of a line is what tells an added from a removed one: strings would hide it.
-_IN_DIFF = dict(zip(_CODE, ("dim italic", "", "magenta", "cyan", "bold"), strict=True))
 _ON_PAPER = {"green": "#116329", "red": "#a40e26", "yellow": "#7d4e00", "cyan": "#0b6478", "magenta": "#7a3ab8"}
 _BLIND = {"green": "bright_blue", "red": "yellow"}  # blue and orange differ for everybody
 _BLIND_DARK = {"green": "#58a6ff", "red": "#f0a04b"}
@@ -81,7 +78,7 @@ class Look(Record):
 def look_of(theme: str, ground: Ground, colours: int) -> Look:
     """Return a theme's look on a background, with 16, 256 or more colours; 0 for none."""
     if theme == "plain" or not colours:
-        words = dict.fromkeys(("look.added_line", "look.removed_line", *_CODE), "")
+        words = dict.fromkeys(("look.added_line", "look.removed_line", "look.string"), "")
         return Look(
             {**words, "look.prompt": "bold", "look.added": "underline", "look.removed": "underline"}, False, True
         )
@@ -90,7 +87,7 @@ def look_of(theme: str, ground: Ground, colours: int) -> Look:
     if colours <= 16:
         ground = ""
     replaced, prompt, added, removed, added_line, removed_line = _LOOKS[theme == "colour-blind", ground]
-    words = {**_IN_DIFF, "look.added_line": ADDED, "look.removed_line": REMOVED}
+    words = {"look.string": "", "look.added_line": ADDED, "look.removed_line": REMOVED}
     if ground and colours > 256:  # shades for whole lines are so subtle that they need true colour
         words |= {"look.added_line": added_line, "look.removed_line": removed_line, "look.string": "green"}
     words |= {"look.prompt": f"bold {prompt}", "look.added": added, "look.removed": removed}

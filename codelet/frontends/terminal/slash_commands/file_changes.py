@@ -63,7 +63,7 @@ async def diff(screen: Screen, session: Session, argument: str) -> None:
 
 def _change_words(back: FileBack) -> str:
     """A file's change in a few words, such as `new file`, `removed`, `+3 -1`."""
-    from codelet.frontends.terminal.show.diff_rows import count_diff
+    from codelet.frontends.terminal.show.diff_rows import diff_size
 
     if back.target.kind == "nothing":
         return "new file"
@@ -71,10 +71,8 @@ def _change_words(back: FileBack) -> str:
         return "removed"
     if back.target.mode != back.now.mode and back.target.digest == back.now.digest:
         return f"mode {back.target.mode:o}, now {back.now.mode:o}"
-    if (text := _unified(back.name, back.target, back.now)) is None:
-        return "changed, not as text"
-    count = count_diff(text)
-    return " ".join(f"{sign}{number}" for sign, number in (("+", count.added), ("-", count.removed)) if number)
+    text = _unified(back.name, back.target, back.now)
+    return "changed, not as text" if text is None else diff_size(text)
 
 
 def _changed_rows(screen: Screen, session: Session, back: FileBack, *, limit: int, reverse: bool = False) -> list[Text]:

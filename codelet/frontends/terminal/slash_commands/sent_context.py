@@ -165,7 +165,7 @@ def _limits(session: Session, rows: Sequence[ContextRow]) -> list[tuple[str, str
     effective, floor = session.window.effective(session.conversation), floor_of(rows)
     guess = ", a guess" if session.models.window_is_guessed else ""
     used = f"{tokens(size)} of {tokens(budget.limit)}, {percent_of(size, budget.limit)}%"
-    when = "never by itself"
+    when = "only with /compact"
     if session.compactor.options.automatic:
         now = f" (now {tokens(effective)})" if effective < size else ""
         when = f"at {tokens(budget.hard_trigger)}, or at {tokens(budget.cost_trigger)}"

@@ -22,7 +22,7 @@ NEW = OLD.replace("1", "2").replace('"none"', "None")
 
 def coloured(rows: list[Text]) -> list[list[tuple[str, str]]]:
     """Of each row the parts in the code's colours, each with the colour's name."""
-    kinds = {f"look.{kind}": kind for kind in ("comment", "string", "keyword", "value", "name")}
+    kinds = {"dim italic": "comment", "look.string": "string", "magenta": "keyword", "cyan": "value", "bold": "name"}
     return [
         [(row.plain[span.start : span.end], kinds[str(span.style)]) for span in row.spans if str(span.style) in kinds]
         for row in rows
@@ -119,9 +119,9 @@ def test_without_such_shades_the_lines_own_colour_stays() -> None:
         assert re.search(r"\x1b\[32m[^\x1b]*\(tax=", added) and "\x1b[35mdef" in added
 
 
-def test_without_colours_nothing_of_the_code_is_told_apart() -> None:
+def test_without_colours_only_changed_words_are_underlined() -> None:
     for lines in (written("plain", "truecolor"), written("light", "truecolor", NO_COLOR="1")):
         assert [re.sub(r"^\x1b\[2m *\d+ \x1b\[0m|^ *\x1b\[2m *\d+ \x1b\[0m", "", line) for line in lines] == [
-            "- def total(tax=\x1b[4m1\x1b[0m):",
-            "+ def total(tax=\x1b[4m2\x1b[0m):",
+            "- def \x1b[1mtotal\x1b[0m(tax=\x1b[4m1\x1b[0m):",
+            "+ def \x1b[1mtotal\x1b[0m(tax=\x1b[4m2\x1b[0m):",
         ]

@@ -114,7 +114,7 @@ def test_a_fence_right_after_a_list_marker_ends_where_it_is_closed() -> None:
     assert rows == ["•", "    x = 1", "• two", "", "mermaid", "  graph"]
 
 
-def test_a_long_paragraph_is_cut_between_words_however_it_comes() -> None:
+def test_a_long_paragraph_is_wrapped_between_words_however_it_comes() -> None:
     words = " ".join(f"word{number}" for number in range(2_000))
     for size in (1, 7, 100_000):
         rows, _ = stream(words, size, 80)
@@ -137,10 +137,12 @@ def test_the_open_block_is_plain_text_and_a_finished_one_is_set_once() -> None:
     open_stream = MarkdownStream(40)
     assert open_stream.feed("This **is bold** and goes on for quite a while") == []
     assert [row.plain for row in open_stream.tail(4)] == ["This **is bold** and goes on for quite a", "while"]
-    assert [row.plain for row in open_stream.feed("\n\n- one\n")] == ["This is bold and goes on for quite a", "while"]
-    assert [row.plain for row in open_stream.tail(4)] == ["", "- one"]
+    assert [row.plain for row in open_stream.feed("\n\n- on")] == ["This is bold and goes on for quite a", "while"]
+    assert [row.plain for row in open_stream.tail(4)] == ["", "- on"]
+    assert [row.plain for row in open_stream.feed("e\n")] == [""]
+    assert [row.plain for row in open_stream.tail(4)] == ["- one"]
     assert [row.plain for row in open_stream.feed("- two")] == []
-    assert [row.plain for row in open_stream.feed("\n")] == ["", "• one"]
+    assert [row.plain for row in open_stream.feed("\n")] == ["• one"]
     assert [row.plain for row in open_stream.finish()] == ["• two"]
 
 
