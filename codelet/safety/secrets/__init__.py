@@ -24,24 +24,22 @@ SHORTEST_PIECE = 12
 _HELD_CAP = 16_384
 
 
-class _Form(Record):
+class _Form:
     """One spelling of a live secret, and its variable's name.
 
     Pieces of at least `shortest` characters are masked. Each such piece contains one of the `probes`, which are parts
-    of the text with their positions.
+    of the text with their positions. A public prefix counts for none: `sk-ant-api03-` alone reveals nothing.
     """
 
-    name: str
-    text: str
-    shortest: int
-    probes: tuple[tuple[int, str], ...]
-
-    @classmethod
-    def of(cls, name: str, text: str) -> _Form:
-        """The form of a spelling."""
-        shortest, length = _lengths(text)
-        places = range(_common_start(text), len(text) - length + 1, length)
-        return _Form(name, text, shortest, tuple((place, text[place : place + length]) for place in places))
+    def __init__(self, name: str, text: str) -> None:
+        self.name, self.text = name, text
+        self.shortest = min(SHORTEST_PIECE, len(text))
+        length = (self.shortest + 1) // 2
+        prefix = re.match(r"(?:[A-Za-z0-9]{2,8}[-_]){1,4}", text)
+        first = prefix.end() if prefix and len(text) - prefix.end() >= SHORTEST_PIECE else 0
+        self.probes = [(at, text[at : at + length]) for at in range(first, len(text) - length + 1, length)]
+        starts = range(max(first + length - self.shortest, 0), len(text) - self.shortest + 1)
+        self.pieces = [text[at : at + self.shortest] for at in starts]
 
 
 class Masker:
@@ -52,7 +50,7 @@ class Masker:
 
     @cached_property
     def _forms(self) -> list[_Form]:
-        return [_Form.of(name, form) for name, value in self._secrets for form in spellings(value)]
+        return [_Form(name, form) for name, value in self._secrets for form in spellings(value)]
 
     @cached_property
     def _probes(self) -> tuple[str, ...]:
@@ -68,20 +66,20 @@ class Masker:
         """`text` with live secrets replaced by their name; with `patterns` also what looks like any token."""
         if len(text) >= SHORTEST_SECRET and any(map(text.__contains__, self._probes)):
             text = _without(text, self._forms)
-        return _without_patterns(text) if patterns else text
+        return secret_pattern().sub(_masked_by_form, text) if patterns else text
 
     def pieces(self) -> list[list[str]]:
         """The shortest masked pieces of each spelling of a live secret: a text without them holds none."""
-        return [list(_shortest_pieces(form.text)) for form in self._forms]
-
-    @cached_property
-    def _joined(self) -> str:
-        """All forms in one text, which is searched in one step."""
-        return "\0".join(form.text for form in self._forms)
+        return [form.pieces for form in self._forms]
 
     def settled(self, text: str) -> int:
         """The length of the start of `text` that later text cannot make a part of a secret."""
-        cut = len(text) - _shared_end(text, self._joined)
+        forms = "\0".join(form.text for form in self._forms)
+        shared, most = 0, min(len(text), _HELD_CAP)
+        while shared < most:  # the longest end of the text that is a part of a form
+            middle = (shared + most + 1) // 2
+            shared, most = (middle, most) if text[-middle:] in forms else (shared, middle - 1)
+        cut = len(text) - shared
         if cut < len(text):  # no span of a secret may be cut in two
             spans = sorted((span for form in self._forms for span in _spans(text, form)), reverse=True)
             for first, last in spans:
@@ -146,18 +144,6 @@ def spellings(value: str) -> set[str]:
     return {form for form in forms if len(form) >= SHORTEST_SECRET}
 
 
-def _lengths(secret: str) -> tuple[int, int]:
-    """The length of the shortest piece that is masked, and of a probe: every such piece contains one whole probe."""
-    shortest = min(SHORTEST_PIECE, len(secret))
-    return shortest, (shortest + 1) // 2
-
-
-def _shortest_pieces(secret: str) -> Iterator[str]:
-    shortest, probe = _lengths(secret)
-    for start in range(max(_common_start(secret) + probe - shortest, 0), len(secret) - shortest + 1):
-        yield secret[start : start + shortest]
-
-
 def _without(text: str, forms: Iterable[_Form]) -> str:
     """`text` with the forms, and every piece of them that is long enough, masked.
 
@@ -182,44 +168,20 @@ def _spans(text: str, form: _Form) -> list[tuple[int, int]]:
     for start, probe in form.probes:
         at = text.find(probe)
         while at >= 0:
-            first, last = _extended(text, at, form.text, start, len(probe))
+            first, last, left, right = at, at + len(probe), start, start + len(probe)
+            while first and left and text[first - 1] == form.text[left - 1]:
+                first, left = first - 1, left - 1
+            while last < len(text) and right < len(form.text) and text[last] == form.text[right]:
+                last, right = last + 1, right + 1
             if last - first >= form.shortest:
                 found.append((first, last))
             at = text.find(probe, at + 1)
     return found
 
 
-def _common_start(secret: str) -> int:
-    """The end of a secret's public prefix: `sk-ant-api03-` alone reveals nothing."""
-    prefix = re.match(r"(?:[A-Za-z0-9]{2,8}[-_]){1,4}", secret)
-    return prefix.end() if prefix and len(secret) - prefix.end() >= SHORTEST_PIECE else 0
-
-
-def _extended(text: str, at: int, secret: str, start: int, length: int) -> tuple[int, int]:
-    """Extend a match to both sides as far as text and secret agree. Returns its start and end in `text`."""
-    first, last, left, right = at, at + length, start, start + length
-    while first and left and text[first - 1] == secret[left - 1]:
-        first, left = first - 1, left - 1
-    while last < len(text) and right < len(secret) and text[last] == secret[right]:
-        last, right = last + 1, right + 1
-    return first, last
-
-
-def _shared_end(text: str, forms: str) -> int:
-    """The length of the longest end of `text` that is a part of `forms`."""
-    least, most = 0, min(len(text), _HELD_CAP)
-    while least < most:
-        middle = (least + most + 1) // 2
-        least, most = (middle, most) if text[-middle:] in forms else (least, middle - 1)
-    return least
-
-
-def _without_patterns(text: str) -> str:
-    def masked(found: re.Match[str]) -> str:
-        kind = "private key" if found["key"] else "token"
-        return f"{found['address'] or found['header'] or ''}[masked {kind}]"
-
-    return secret_pattern().sub(masked, text)
+def _masked_by_form(found: re.Match[str]) -> str:
+    kind = "private key" if found["key"] else "token"
+    return f"{found['address'] or found['header'] or ''}[masked {kind}]"
 
 
 async def masked(turn: AsyncGenerator[events.Event, None], masker: Masker) -> AsyncGenerator[events.Event, None]:
