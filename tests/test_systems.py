@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from codelet.safety.sandbox import Confinement, Sandbox
-from codelet.safety.sandbox.command_lines import Bounds
-from codelet.safety.sandbox.mac_profile import profile
+from codelet.safety.sandbox.command_lines import Bounds, profile
 
 AS_ON = (
     "import sys; sys.platform = {system!r}; sys.argv = ['codelet', *{words!r}]; from codelet.cli import main; main()"

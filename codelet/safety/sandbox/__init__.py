@@ -10,7 +10,7 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -81,14 +81,12 @@ async def find_confinement(workspace: Path) -> Confinement:
 
 def _confined(found: Confinement, command: Sequence[str], bounds: Bounds) -> Sequence[str]:
     """The words that run `command` confined. Raises FileNotFoundError if the way is not installed."""
-    from codelet.safety.sandbox.command_lines import bubblewrap_argv, landlock_argv
+    from codelet.safety.sandbox.command_lines import bubblewrap_argv, landlock_argv, profile
 
     if found.way == "landlock":
         return landlock_argv(command, bounds)
-    if found.way == "sandbox-exec":
-        from codelet.safety.sandbox.mac_profile import sandbox_exec_argv
-
-        return sandbox_exec_argv(command, bounds)
+    if found.way == "sandbox-exec":  # part of the system; nothing else of that name is taken
+        return ["/usr/bin/sandbox-exec", "-p", profile(bounds), *command]
     if found.program is None:
         raise FileNotFoundError("it is not installed, or only in the workspace")
     return bubblewrap_argv(found.program, command, bounds)
@@ -119,7 +117,7 @@ class Sandbox:
         self._workspace = workspace
         self._seen = seen
         self._kept = kept
-        self._before: set[tuple[str, str]] | None = None  # the protected entries before a command, see `_standing`
+        self._before: set[tuple[str, str]] | None = None  # the protected entries before a command, see `standing`
         self._repositories: set[str] = set()
         self._held = 0
         self._owed = False
@@ -169,14 +167,15 @@ class Sandbox:
         a workspace without one it can write only entries that are at the top of the workspace now.
         """
         from codelet.safety.sandbox.command_lines import Bounds, writable_root
-        from codelet.safety.sandbox.places import protected_places, seen_places
+        from codelet.safety.sandbox.places import find_attributes, protected_places, seen_places, standing
         from codelet.system.process import shell_argv
 
         assert self.found is not None
+        mounted = self.found.way == "bubblewrap" and kind == "read-only" and "git" in command
         root = writable_root(self._workspace)
         protected = protected_places(Path(root), self._kept) if kind == "workspace" else []
         if kind == "workspace" and (self._before is None or not self.held):
-            self._before, self._repositories = self._standing(protected), self._secrets.repositories()
+            self._before, self._repositories = standing(Path(root), protected), self._secrets.repositories()
         bounds = Bounds(
             root=root,
             kind=kind,
@@ -185,7 +184,7 @@ class Sandbox:
             hidden=tuple(self._secrets.hidden_from(command, kind)),
             seen=tuple(seen_places(root, environment, self._seen)),
             open_home=self.open_home,
-            attributes=self.git_attributes(root) if kind == "read-only" and "git" in command else None,
+            attributes=find_attributes(root) if mounted else None,
             settled=lasting and kind == "workspace" and self.is_without_repository,
         )
         return _confined(self.found, shell_argv(command, environment, self._workspace), bounds)
@@ -211,12 +210,6 @@ class Sandbox:
                 if not any(map(protected, words)) and not any(hidden):
                     return True
         return False
-
-    def git_attributes(self, root: str) -> tuple[str, bytes] | None:
-        """The attributes that keep git from showing secrets; None if nothing can be mounted."""
-        from codelet.safety.sandbox.git_attributes import find_attributes
-
-        return find_attributes(root) if self.found and self.found.way == "bubblewrap" else None
 
     @cached_property
     def _secrets(self) -> Secrets:
@@ -249,26 +242,18 @@ class Sandbox:
         if before is None:
             return []
         from codelet.safety.git_targets import names_programs
-        from codelet.safety.sandbox.places import protected_places, settle
+        from codelet.safety.sandbox.places import protected_places, settle, standing
 
         root = self._workspace.resolve()
-        standing = self._standing(protected_places(root, self._kept))
+        now = standing(root, protected_places(root, self._kept))
         held, self._owed = self.held, False
         if self._held:
-            self._before = before | standing
-        new = standing - before
+            self._before = before | now
+        new = now - before
         deep = {place for place in self._secrets.repositories() - self._repositories if names_programs(Path(place))}
-        if not new and not deep:
-            return []
         links = tuple(f"{place}/" for place, target in new if target)
         made = sorted({place for place, _ in new if not place.startswith(links)} | deep)  # not the targets of links
         return [settle(Path(place), root, move=not held) for place in made]
-
-    def _standing(self, protected: Iterable[str]) -> set[tuple[str, str]]:
-        """The protected places, and the links with such names, each with its target."""
-        from codelet.safety.sandbox.places import obeyed_links
-
-        return {(place, "") for place in protected} | obeyed_links(self._workspace.resolve())
 
     @property
     def held(self) -> bool:

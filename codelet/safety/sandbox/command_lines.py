@@ -2,7 +2,7 @@
 
 bubblewrap gives the command a separate file system, read-only but for its writable places, without network and
 privileges. For Landlock a helper's child gives up rights and then becomes the command. Both install a filter of system
-calls.
+calls. A Mac's sandbox-exec gets a profile.
 """
 
 from __future__ import annotations
@@ -165,3 +165,53 @@ def writable_root(workspace: Path) -> str:
     if root == "/":
         raise FileNotFoundError("the workspace is the whole file system")
     return root
+
+
+_PRIVATE_ON_MAC = ("/Users", "/Volumes", "/private/tmp", "/private/var/folders")
+"""The users' files, other disks, temporary folders."""
+_MAC_OUTPUTS = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/dtracehelper")
+_MAC_SERVICES = (
+    "com.apple.system.opendirectoryd.libinfo", "com.apple.system.opendirectoryd.membership",
+    "com.apple.system.notification_center", "com.apple.system.logger", "com.apple.logd",
+)  # fmt: skip
+"""Services for names, time zones and logs; any other service may act for the command."""
+
+
+def profile(bounds: Bounds) -> str:
+    """The profile for `sandbox-exec`. Raises FileNotFoundError for a path that no profile can name.
+
+    The last rule that fits counts. A command may do what it may without, but for what is named here: writing, the
+    network, reading in homes and on other disks but for the places of `visible`, what reaches into other processes, and
+    services that act for it outside.
+    """
+    rules = ["(version 1)", "(allow default)", "(deny file-write*)"]
+    rules.append(f'(allow file-write* {_each("literal", _MAC_OUTPUTS)} (regex #"^/dev/fd/"))')
+    if bounds.kind == "workspace":
+        rules.append(f"(allow file-write* {_each('subpath', [bounds.root])})")
+        # A profile can name an absent file; only a command that ends may make a repository.
+        protected = (*bounds.protected, f"{bounds.root}/.git" if bounds.settled else f"{bounds.root}/.git/hooks")
+        rules.append(f"(deny file-write* {_each('subpath', protected)})")
+        if folders := bounds.leading_to((*protected, *bounds.hidden)):  # a rule is about a path: it must not move
+            rules.append(f"(deny file-write-unlink {_each('literal', folders)})")
+    if not bounds.open_home:
+        rules.append(f"(deny file-read* {_each('subpath', (*_PRIVATE_ON_MAC, os.path.expanduser('~')))})")
+        rules.append(f"(allow file-read-metadata) (allow file-read* {_each('subpath', (*bounds.seen, bounds.root))})")
+    if bounds.hidden:
+        rules.append(f"(deny file-read* file-write* {_each('subpath', bounds.hidden)})")
+    if not bounds.network:
+        rules.append("(deny network*)")
+    services = _each("global-name", _MAC_SERVICES)
+    rules += ["(deny mach-lookup)", f"(allow mach-lookup {services})", "(deny appleevent-send)", "(deny lsopen)"]
+    rules += ["(deny signal)", "(allow signal (target same-sandbox))"]
+    rules += ["(deny process-info*)", "(allow process-info* (target same-sandbox))"]
+    return "\n".join(rules)
+
+
+def _each(kind: str, texts: Iterable[str]) -> str:
+    spelled = []
+    for text in texts:
+        if not text.isprintable():
+            raise FileNotFoundError("its profile cannot name a path with a control character")
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+        spelled.append(f'({kind} "{escaped}")')
+    return " ".join(spelled)

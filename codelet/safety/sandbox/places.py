@@ -17,7 +17,6 @@ from codelet.record import Record
 from codelet.safety import sensitive_names
 from codelet.safety.git_targets import ask_git, git_targets, holds_password, names_programs
 from codelet.safety.paths import contained, why_unread
-from codelet.safety.sandbox.git_attributes import runs_only_git
 from codelet.safety.sandbox.visible import holds_home, private_settings, toolchains
 from codelet.safety.sensitive_names import DELICATE_FOLDERS, SECRET_FOLDERS
 from codelet.safety.verdict import SandboxKind
@@ -34,7 +33,6 @@ _ENVIRONMENT_MARK = "pyvenv.cfg"
 _ANY_DEPTH = 1_000
 _ON_THE_WAY = {name[:end] for name in DELICATE_FOLDERS for end, at in enumerate(f"{name}/") if at == "/"}
 """The delicate folders and their parents."""
-_NO_REPOSITORY = "128"
 
 
 class Secrets:
@@ -72,7 +70,7 @@ class Secrets:
         answer = ask_git(self._root, "ls-files", "-z", "--", *(f":(literal){name}" for name in names))
         code, _, listed = (answer or "").partition("\n")
         if code != "0":
-            return set() if code == _NO_REPOSITORY else set(places)
+            return set() if code == "128" else set(places)  # 128: there is no repository
         return {f"{self._root}/{name}" for name in listed.split("\0") if name}
 
     def of_home(self) -> list[str]:
@@ -148,13 +146,13 @@ def protected_places(root: Path, more: Iterable[Path] = ()) -> list[str]:
     return sorted(place for place in real if place.startswith(f"{root}/"))
 
 
-def obeyed_links(root: Path) -> set[tuple[str, str]]:
-    """The links of the workspace with names that programs outside obey, each with its target.
+def standing(root: Path, protected: Iterable[str]) -> set[tuple[str, str]]:
+    """The protected places of the workspace, and the links with names that programs outside obey, each with its target.
 
     No sandbox prevents a new link, or the replacement of another one.
     """
     names = {entry.name for entry in _entries(str(root)) if _obeyed(entry.name)} | _ON_THE_WAY
-    found = set()
+    found = {(place, "") for place in protected}
     for place in (f"{root}/{name}" for name in names):
         with suppress(OSError):  # no link
             found.add((place, os.readlink(place)))
@@ -197,22 +195,81 @@ def settle(place: Path, root: Path, *, move: bool) -> MadeFile:
     Other users' files and the folders of PATH stay. So does a repository, unless it names programs, which git would run
     outside the sandbox. A link is always moved: the repository or environment at its target could still be written.
     """
-    name = str(place.relative_to(root))
-    programs = place.name == ".git" and not place.is_symlink() and names_programs(place)
-    stays = not place.is_symlink() and (place.name == ".git" or os.path.lexists(place / _ENVIRONMENT_MARK))
-    if stays and not programs:
-        return MadeFile(name, stays=True)
-    if not move or (place.parent != root and name not in DELICATE_FOLDERS and not programs):
+    name, is_link = str(place.relative_to(root)), place.is_symlink()
+    programs = place.name == ".git" and not is_link and names_programs(place)
+    stays = not is_link and (place.name == ".git" or os.path.lexists(place / _ENVIRONMENT_MARK))
+    if not move or (stays and not programs) or (place.parent != root and name not in DELICATE_FOLDERS and not programs):
         return MadeFile(name, stays=stays)
-    if str(place) in os.environ.get("PATH", "").split(os.pathsep):
-        return MadeFile(name)
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", place.name).strip("_")
     targets = (place.with_name(f"aside-{number}-{plain}") for number in itertools.count(1))
     target = next(each for each in targets if not os.path.lexists(each))
+    with suppress(OSError):
+        if place.lstat().st_uid == os.geteuid() and str(place) not in os.environ.get("PATH", "").split(os.pathsep):
+            place.rename(target)
+            return MadeFile(name, str(target.relative_to(root)))
+    return MadeFile(name)
+
+
+_CAP = 1 << 15
+_MARKS = (b"filter", b"include")
+"""Without these words, a repository's configuration can define no filter."""
+_READS_INPUT = frozenset(("head", "tail", "wc", "sort", "uniq", "cat", "tac", "nl", "cut", "tr"))
+_PLAIN = re.compile(r"[\w ./:=,+@%^~'\"|&;*\n-]+")
+_OPTION = re.compile(r"-[a-zA-Z0-9]+|--[a-z-]+|\d+|'.'|-d.")
+
+
+def find_attributes(root: str) -> tuple[str, bytes] | None:
+    """The folder `info` of the repository around a workspace, and the new content of its `attributes`: git then shows
+    no content of secret files, and runs no converter or filter of the repository.
+
+    They override every `.gitattributes` of the tree: `git log -p`, `show`, `diff`, `stash show -p` and `log -G` treat
+    secret files as binary. None without a folder to mount over, or if its own attributes are too long to be included.
+    """
+    repository = find_repository(root)
+    if repository is None or not os.path.isdir(folder := f"{repository.common}/info") or os.path.islink(folder):
+        return None
+    if not contained(repository.common, root) and not contained(repository.common, repository.folder):
+        return None
+    own = _text(f"{folder}/attributes")
+    if len(own) > _CAP:
+        return None
+    with_folder = [name for name in (*sensitive_names.SECRET_FILES, *sensitive_names.SECRET_PLACES) if "/" in name]
+    lines = ["* !diff", *(f"*{ending} -diff" for ending in sensitive_names.COPIES)]
+    lines += [f"{_any_case(pattern)} -diff" for pattern in sensitive_names.SECRET_FILES if "/" not in pattern]
+    lines += [f"{_any_case(name)} !diff" for name in sensitive_names.NOT_SECRET]  # the exceptions
+    lines += [f"**/{_any_case(place)} -diff" for place in with_folder]
+    lines += [f"**/{_any_case(name)}/** -diff" for name in SECRET_FOLDERS]
+    if any(mark in _text(place).lower() for place in repository.configurations for mark in _MARKS):
+        lines.append("* !filter")
+    return folder, own + b"\n" + "\n".join(lines).encode() + b"\n"
+
+
+def _any_case(pattern: str) -> str:
+    return re.sub("[a-z]", lambda letter: f"[{letter[0]}{letter[0].upper()}]", pattern)
+
+
+def _text(path: str) -> bytes:
     try:
-        if place.lstat().st_uid != os.geteuid():
-            return MadeFile(name)
-        place.rename(target)
+        with Path(path).open("rb") as file:
+            return file.read(_CAP + 1) if Path(path).is_file() else b""
     except OSError:
-        return MadeFile(name)
-    return MadeFile(name, str(target.relative_to(root)))
+        return b""
+
+
+def runs_only_git(command: str) -> bool:
+    """Return whether each command of a line is git, or reads nothing but git's output: then it needs the tracked files
+    unchanged, and prints none of them. A line with more than plain words does not count.
+    """
+    if not _PLAIN.fullmatch(command) or re.search(r"(?<!&)&(?!&)", command):
+        return False
+    for line in re.split(r"&&|\|\||[;\n]", command):
+        first, *readers = line.split("|")
+        words = first.split()
+        moved = words[:1] == ["cd"] and len(words) == 2
+        if words and not moved and words[:1] != ["git"]:
+            return False
+        for reader in readers:
+            name, *rest = reader.split() or [""]
+            if name not in _READS_INPUT or not all(map(_OPTION.fullmatch, rest)):
+                return False
+    return True

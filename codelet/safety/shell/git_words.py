@@ -15,7 +15,7 @@ from pathlib import Path
 
 from codelet.safety.git_targets import ask_git, file_facts, holds_password
 from codelet.safety.paths import contained, why_unread
-from codelet.safety.sandbox.git_attributes import find_attributes
+from codelet.safety.sandbox.places import find_attributes
 from codelet.safety.shell import programs
 from codelet.safety.shell.programs import Location, ParsedArguments, RefusedError, folder_reached
 from codelet.safety.tables import word_list

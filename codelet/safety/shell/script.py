@@ -54,10 +54,8 @@ def judge_script(command: str, rules: Rules, *, sandboxed: bool, unconfined: boo
 
     `sandboxed`: a sandbox works for it; `unconfined` requests to run it without.
     """
-    if not command.strip():
-        return Verdict("ask", "execute", "an empty command")
-    if "\0" in command:
-        return Verdict("ask", "execute", "it holds a NUL character")
+    if not command.strip() or "\0" in command:
+        return Verdict("ask", "execute", "it holds a NUL character" if "\0" in command else "an empty command")
     try:
         return _judged(command, rules, sandboxed=sandboxed, unconfined=unconfined and sandboxed)
     except OSError:
@@ -135,15 +133,19 @@ def _texts(part: ScriptPart) -> tuple[str, ...]:
     return tuple(word.text for word in part.words) if isinstance(part, SimpleCommand) else ()
 
 
-def _why_asked(part: ScriptPart, rules: Rules, *, confined: bool, lost: bool = False) -> PartFinding | None:
-    """Return why a part asks: in the read-only sandbox, or without one. None if it does not."""
+def _why_asked(
+    part: ScriptPart, rules: Rules, *, confined: bool, lost: bool = False, mounts: bool = True
+) -> PartFinding | None:
+    """Return why a part asks: in the read-only sandbox, perhaps without `mounts`, or without one. None if it does
+    not.
+    """
     if isinstance(part, UnclearPart):
         return None if confined and part.confinable else PartFinding(part.reason)
     if lost:
         return PartFinding("a command before it in the same shell may have changed the folder or the meaning of words")
     try:
         if isinstance(part, SimpleCommand):
-            check_command(part, rules.workspace, confined=confined, mounts=rules.mounts)
+            check_command(part, rules.workspace, confined=confined, mounts=mounts and rules.mounts)
         elif part.access == "read" or part.target.text.startswith(("/dev/tcp/", "/dev/udp/")):
             check_redirect(part, rules.workspace, confined=confined)
         elif part.target.plain:
@@ -163,11 +165,11 @@ def _judge_part(
 
     If a rule may lift that, the other parts must only read outside a sandbox too. `moved`: the line changes its folder.
     """
-    strict = _why_asked(part, rules, confined=False, lost=lost)
-    if why is None and ruled and strict is not None and _is_named_git(part, rules.workspace):
-        return PartFinding(tier="read", confined=True)
-    if why is None:
-        why = strict if ruled and rules.mode != "auto" else None
+    if why is None and ruled and (strict := _why_asked(part, rules, confined=False, lost=lost)) is not None:
+        is_git = isinstance(part, SimpleCommand) and _texts(part)[:1] == ("git",) and all(w.plain for w in part.words)
+        if is_git and _why_asked(part, rules, confined=True, mounts=False) is None:  # it shows no secret anywhere
+            return PartFinding(tier="read", confined=True)
+        why = strict if rules.mode != "auto" else None
     if why is None:
         return PartFinding(tier="read")
     if why.writes and isinstance(part, Redirect):
@@ -184,17 +186,6 @@ def _judge_part(
     offered = rule_for(why.words, moved=moved)
     covers = offered is not None and why_not_covered(parse_rule(offered), part, rules.workspace) is None
     return why.replace(offered=offered) if covers else why
-
-
-def _is_named_git(part: ScriptPart, workspace: Path) -> bool:
-    """Return whether a part is a git command of plain words that shows no secret even without mounts."""
-    if not isinstance(part, SimpleCommand) or not part.words or part.words[0].text != "git":
-        return False
-    try:
-        check_command(part, workspace, confined=True, mounts=False)
-    except RefusedError:
-        return False
-    return all(word.plain for word in part.words)
 
 
 def _judge_write(part: Redirect, finding: PartFinding, rules: Rules) -> PartFinding:
