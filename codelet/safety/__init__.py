@@ -92,17 +92,29 @@ class Policy:
         """
         if touches:
             verdict = _strictest([self._judge_touch(tool, touch, sandboxed=sandboxed) for touch in touches])
+        elif found := self._by_name(tool, "execute"):
+            verdict = found
+        elif touches is not None:
+            verdict = Verdict("allow", "read", f"{tool} changes nothing outside this process")
         else:
-            verdict = self._judge_other(tool, source, in_memory=touches is not None)
+            reason = f"{tool} is a tool of {source}" if source else f"{tool} is not a tool that the policy knows"
+            verdict = Verdict("ask", "execute", reason, suggestion=tool)
         if verdict.action == "ask" and self.yes:
             return verdict.replace(action="allow", reason=f"--yes: {verdict.reason}")
         return verdict
 
     def _judge_touch(self, tool: str, touch: Touch, *, sandboxed: bool) -> Verdict:
         if touch.kind == "run":
-            return self._judge_command(tool, touch, sandboxed=sandboxed)
+            from codelet.safety.shell.script import judge_script  # loads the parser, so not at the start
+
+            verdict = judge_script(touch.what, self, sandboxed=sandboxed, unconfined=touch.unconfined)
+            own = tool == _COVERING["run"] or verdict.action == "deny"
+            return verdict if own else self._by_name(tool, verdict.tier) or verdict
         if touch.kind == "fetch":
-            return self._judge_host(tool, touch.what)
+            # A request changes nothing here, but its address can carry file content away: no mode allows it.
+            host = touch.what
+            covered = self._by_rule("read", lambda rule: rule.tool in (tool, "fetch") and rule.matches_host(host))
+            return covered or Verdict("ask", "read", f"{tool} sends a request to {host}", suggestion=f"{tool}({host})")
         from codelet.safety.paths import PathVerdict, judge_path  # not needed before the first call
 
         if touch.own:
@@ -138,27 +150,6 @@ class Policy:
         if tier == "write" and self.mode == "ask":
             return Verdict("ask", tier, f"{tool} changes {name}", suggestion=suggestion, lifted_by="auto-edit")
         return Verdict("allow", tier, found.reason)
-
-    def _judge_command(self, tool: str, touch: Touch, *, sandboxed: bool) -> Verdict:
-        from codelet.safety.shell.script import judge_script  # loads the parser, so not at the start
-
-        verdict = judge_script(touch.what, self, sandboxed=sandboxed, unconfined=touch.unconfined)
-        if tool == _COVERING["run"] or verdict.action == "deny":
-            return verdict
-        return self._by_name(tool, verdict.tier) or verdict
-
-    def _judge_host(self, tool: str, host: str) -> Verdict:
-        # A request changes nothing here, but its address can carry file content away: no mode allows it.
-        covered = self._by_rule("read", lambda rule: rule.tool in (tool, "fetch") and rule.matches_host(host))
-        return covered or Verdict("ask", "read", f"{tool} sends a request to {host}", suggestion=f"{tool}({host})")
-
-    def _judge_other(self, tool: str, source: str, *, in_memory: bool) -> Verdict:
-        if verdict := self._by_name(tool, "execute"):
-            return verdict
-        if in_memory:
-            return Verdict("allow", "read", f"{tool} changes nothing outside this process")
-        reason = f"{tool} is a tool of {source}" if source else f"{tool} is not a tool that the policy knows"
-        return Verdict("ask", "execute", reason, suggestion=tool)
 
     def _by_name(self, tool: str, tier: Tier) -> Verdict | None:
         """Return the verdict of a rule for every use of the tool, if there is one."""

@@ -81,7 +81,10 @@ def _simple(name: str, words: list[str], place: Location) -> str | None:
             if operands[-1:] == ["/dev/null"]:
                 return "mv replaces /dev/null"
         case "git":
-            return _git(rest)
+            while rest and rest[0].startswith("-"):
+                rest = rest[2:] if rest[0] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace") else rest[1:]
+            forced = (re.fullmatch(r"-\w*f\w*|--force|\+.+", word) or _means(word, "--mirror") for word in rest[1:])
+            return REWRITES_HISTORY if rest[:1] == ["push"] and any(forced) else None
         case "crontab" if "-l" not in words:
             return "crontab plants what runs later"
         case "init" if rest[:1] in (["0"], ["6"]):
@@ -147,30 +150,17 @@ def _everything(operand: str, at: Location) -> str | None:
     return None
 
 
-def _git(rest: list[str]) -> str | None:
-    while rest and rest[0].startswith("-"):
-        rest = rest[2:] if rest[0] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace") else rest[1:]
-    forced = (re.fullmatch(r"-\w*f\w*|--force|\+.+", word) or _means(word, "--mirror") for word in rest[1:])
-    return REWRITES_HISTORY if rest[:1] == ["push"] and any(forced) else None
-
-
-def _is_output(place: str) -> bool:
-    """Return whether the place is the command's own output, /dev/null, or a socket, which asks."""
-    return place.startswith(("/dev/tcp/", "/dev/udp/")) or any(
-        contained(place, one) for one in _TABLE["outputs"].split()
-    )
-
-
 def forbidden_place(text: str, at: Location) -> str | None:
     """Return why a write at the place is always forbidden, or None if the user can decide."""
     if "\0" in text:
         return "the path holds a NUL character"
     spelled = text if text.startswith("/") else f"{at.cwd}/{text}"
     plain = os.path.normpath(spelled)
-    if _is_output(plain):  # it leads elsewhere for the command than for us
-        return None
     for place in dict.fromkeys((plain, resolved(spelled))):
-        if _is_output(place):
+        is_socket = place.startswith(("/dev/tcp/", "/dev/udp/"))
+        if is_socket or any(contained(place, one) for one in _TABLE["outputs"].split()):
+            if place == plain:  # it leads elsewhere for the command than for us
+                return None
             continue
         if any(contained(place, magic) for magic in ("/dev", "/proc", "/sys")):
             return f"{text} is a device or a switch of the kernel"
@@ -207,37 +197,30 @@ FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
 def unwrapped(words: Sequence[str]) -> Iterator[list[str]]:
-    """The command itself and every command that it may start as a wrapper, each once; wrappers can be nested."""
-    waiting, seen = [0] if words else [], set[int]()
-    while waiting:
-        if (start := waiting.pop()) not in seen:
-            seen.add(start)
-            command = list(words[start:])
-            yield command
-            waiting += [start + place for place in reversed(_started(command))]
-
-
-def _started(words: Sequence[str]) -> list[int]:
-    """The positions at which a command may start that this one runs.
+    """The command itself and every command that it may start as a wrapper, each once; wrappers can be nested.
 
     The word after a wrapper's option may be its value or the command: both are tried.
     """
-    name = base_name(words[0])
-    if name == "find":
-        return [index for index, word in enumerate(words[:-1], 1) if word in FIND_RUNS]
-    places: list[int] = []
-    if name not in _WRAPPERS:
-        return places
-    maybe_value = name in _OPERAND_FIRST
-    for index, word in enumerate(words[1:], 1):
-        if word.startswith("-"):
-            maybe_value = True
-        elif not re.match(r"\w+=|\d+(?:\.\d+)?[smhd]?$", word):
-            places.append(index)
-            if not maybe_value:
-                break
-            maybe_value = False
-    return places
+    waiting, seen = [0] if words else [], set[int]()
+    while waiting:
+        start = waiting.pop()
+        if start in seen:
+            continue
+        seen.add(start)
+        command, started, name = list(words[start:]), list[int](), base_name(words[start])
+        yield command
+        if name == "find":
+            started = [at for at, word in enumerate(command[:-1], 1) if word in FIND_RUNS]
+        maybe_value = name in _OPERAND_FIRST
+        for at, word in enumerate(command[1:] if name in _WRAPPERS else (), 1):
+            if word.startswith("-"):
+                maybe_value = True
+            elif not re.match(r"\w+=|\d+(?:\.\d+)?[smhd]?$", word):
+                started.append(at)
+                if not maybe_value:
+                    break
+                maybe_value = False
+        waiting += [start + at for at in reversed(started)]
 
 
 def nested_scripts(words: Sequence[str]) -> Iterator[str]:
@@ -276,13 +259,10 @@ def with_nested(script: Script, workspace: Path, most: int = 3) -> Iterator[Scri
             yield from with_nested(read_script(text, workspace), workspace, most - 1)
 
 
-_RUN_IN_PLACE = frozenset(("builtin", "command", "time"))
-
-
 def changes_shell(words: Sequence[str]) -> bool:
     """Return whether a command can change its shell, and so the commands after it."""
     rest = list(words)
-    while rest and rest[0] in _RUN_IN_PLACE:
+    while rest and rest[0] in ("builtin", "command", "time"):
         rest.pop(0)
         while rest and rest[0].startswith("-"):
             rest.pop(0)

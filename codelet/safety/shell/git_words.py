@@ -39,13 +39,11 @@ def check_git(words: Sequence[str], place: Location, *, mounts: bool) -> ParsedA
 
     `mounts`: the sandbox can mount git's attributes.
     """
-    place, index = Location(place.cwd, place.root), 0
-    while index < len(words) and words[index] in _PLAIN_OPTIONS:
-        if words[index] == "-C":
-            index += 1
-            place = Location(folder_reached("git -C", words[index] if index < len(words) else "", place), place.root)
-        index += 1
-    name, rest = "".join(words[index : index + 1]), words[index + 1 :]
+    place, rest = Location(place.cwd, place.root), [*words, ""]
+    while rest[0] in _PLAIN_OPTIONS:
+        if rest.pop(0) == "-C":
+            place = Location(folder_reached("git -C", rest.pop(0), place), place.root)
+    name, rest = rest[0], rest[1:-1]
     if name in ("--version", "-v") and not rest:
         return ParsedArguments()
     if name not in programs.READ_ONLY_GIT:
@@ -54,22 +52,17 @@ def check_git(words: Sequence[str], place: Location, *, mounts: bool) -> ParsedA
     if name in ("stash", "worktree") and rest[:1] != (parsed.operands[:1] or [""]):
         raise RefusedError(f"git {name} without a subcommand in front")
     _refuse_other_repository(place)
-    _refuse_writing(name, parsed)
+    if name in ("branch", "tag"):
+        if parsed.operands and not parsed.has(*_LISTS):
+            raise RefusedError("git branch and git tag with a name create it")
+        parsed.uses[:] = []  # `--contains` and the like take any next word as a commit
+    if name == "reflog" and parsed.operands[:1] and parsed.operands[0] in ("expire", "delete", "drop", "write"):
+        raise RefusedError(f"git reflog {parsed.operands[0]} writes")
     _refuse_passwords(name, parsed, place)
     _refuse_content(name, parsed, place, mounts=mounts)
     for _, text in list(parsed.uses):
         parsed.uses += [("rev", path) for path in dict.fromkeys(possible_paths(text))]
     return parsed
-
-
-def _refuse_writing(name: str, parsed: ParsedArguments) -> None:
-    """Raise RefusedError for a command that changes something with listed options."""
-    if name in ("branch", "tag") and parsed.operands and not parsed.has(*_LISTS):
-        raise RefusedError("git branch and git tag with a name create it")
-    if name in ("branch", "tag"):
-        parsed.uses[:] = []  # `--contains` and the like take any next word as a commit
-    if name == "reflog" and parsed.operands[:1] and parsed.operands[0] in ("expire", "delete", "drop", "write"):
-        raise RefusedError(f"git reflog {parsed.operands[0]} writes")
 
 
 def _refuse_passwords(name: str, parsed: ParsedArguments, place: Location) -> None:
@@ -95,15 +88,15 @@ def _refuse_content(name: str, parsed: ParsedArguments, place: Location, *, moun
             raise RefusedError("a format with %(raw) prints content whose file is not named")
     if name not in _PRINTS:
         return
+    objects = parsed.operands if name == "show" else []
     if name == "cat-file" and not parsed.has("-t", "-s", "-e"):
-        _refuse_objects(parsed.operands[-1:], place)
-        parsed.uses += [("rev", operand) for operand in parsed.operands[-1:]]
-    if name == "show":
-        if parsed.has("--all", "--branches", "--tags", "--remotes", "--glob", "--reflog"):
-            raise RefusedError("git show of many references, which may be content whose file is not named")
-        _refuse_objects(parsed.operands, place)
-    if name == "diff":
-        _refuse_objects([one for one in parsed.operands if _HASH.fullmatch(one)], place)
+        objects = parsed.operands[-1:]
+        parsed.uses += [("rev", operand) for operand in objects]
+    elif name == "show" and parsed.has("--all", "--branches", "--tags", "--remotes", "--glob", "--reflog"):
+        raise RefusedError("git show of many references, which may be content whose file is not named")
+    elif name == "diff":
+        objects = [one for one in parsed.operands if _HASH.fullmatch(one)]
+    _refuse_objects(objects, place)
     prints = name in ("show", "diff", "grep", "range-diff") or parsed.has(*_PATCH)
     prints = prints or (name == "stash" and parsed.operands[:1] == ["show"] and bool(parsed.options))
     if not prints or (name != "grep" and parsed.has(*_SUMMARIES) and not parsed.has("-S", "-G", "-L")):

@@ -19,8 +19,6 @@ from codelet.safety.paths import contained
 from codelet.safety.tables import Section, read_table, rows_by_word
 from codelet.system.process.start import supplied_by
 
-_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?[a-zA-Z%]{0,3}")
-
 
 class RefusedError(Exception):
     """The use of a program may do more than read; the message is the reason."""
@@ -88,7 +86,15 @@ def parse_arguments(name: str, program: Program, arguments: Sequence[str]) -> Pa
             parsed.options.append(("-NUM", word[1:]))
         else:
             _option(name, program, word, rest, parsed)
-    _operands(name, program, parsed)
+    left = list(parsed.operands)
+    for token in program.operands.split():
+        kind, skipped, names = token.partition("!")
+        if skipped and parsed.has(*names.split(",")):
+            continue
+        for _ in range(len(left) if kind.endswith("*") else min(len(left), 1)):
+            _use(name, kind.rstrip("*"), left.pop(0), parsed)
+    if left:
+        raise RefusedError(f"{name} with the operand {left[0]!r} is not known to be read-only")
     return parsed
 
 
@@ -96,11 +102,9 @@ def _option(name: str, program: Program, word: str, rest: list[str], parsed: Par
     """Parse a word such as `--color=auto`, `-la` or `-n5`, whose last option may take the next word as its value."""
     kinds = options_of(program.options)
     bundles = "no-bundles" not in program.marks
-    attached: str | None
-    if word.startswith("--"):
-        option, equals, text = word.partition("=")
-        attached = text if equals else None
-    else:
+    option, equals, text = word.partition("=")
+    attached = text if equals else None
+    if not word.startswith("--"):
         while bundles and kinds.get(word[:2]) == "" and len(word) > 2:
             parsed.options.append((word[:2], None))
             word = "-" + word[2:]
@@ -125,25 +129,12 @@ def _option(name: str, program: Program, word: str, rest: list[str], parsed: Par
 
 
 def _use(where: str, kind: str, value: str, parsed: ParsedArguments) -> None:
-    if kind == "number" and not _NUMBER.fullmatch(value):
+    if kind == "number" and not re.fullmatch(r"[+-]?\d+(?:\.\d+)?[a-zA-Z%]{0,3}", value):
         raise RefusedError(f"{where} takes a number, not {value!r}")
     if kind.startswith("=") and value not in kind[1:].split(","):
         raise RefusedError(f"{where} {value} is not known to be read-only")
     if kind in ("read", "list", "rev"):
         parsed.uses.append((kind, value))
-
-
-def _operands(name: str, program: Program, parsed: ParsedArguments) -> None:
-    """Assign each operand its kind. Raises RefusedError if there are too many."""
-    left = list(parsed.operands)
-    for token in program.operands.split():
-        kind, skipped, names = token.partition("!")
-        if skipped and parsed.has(*names.split(",")):
-            continue
-        for _ in range(len(left) if kind.endswith("*") else min(len(left), 1)):
-            _use(name, kind.rstrip("*"), left.pop(0), parsed)
-    if left:
-        raise RefusedError(f"{name} with the operand {left[0]!r} is not known to be read-only")
 
 
 @lru_cache(maxsize=1 << 10)

@@ -108,7 +108,7 @@ def read_script(command: str, workspace: Path = _ANYWHERE) -> Script:
     if sum(map(source.count, _SIGNS)) > SIGN_CAP:
         return Script(command, UnclearPart("it has too many parts to look at"), unread=True)
     script = Script(command)
-    if clean(command) != command or "\r" in command or re.search(r"[^\S \t\n]", command):
+    if clean(command) != command or re.search(r"[^\S \t\n]", command):
         script.parts.append(UnclearPart("it holds control characters, invisible letters or unusual spaces"))
     if _ONLY_BASH.search(command) and find_program("bash", workspace) is None:
         script.parts.append(UnclearPart("it has bash syntax, and there is no bash"))
@@ -207,8 +207,11 @@ class _Reader:
         else:
             if kind not in _KNOWN and kind not in _CONFINABLE:
                 self._unclear(_REFUSED.get(kind, f"it has a part of a kind that is not judged ({kind})"))
-            if kind == "function_definition" and _multiplies(node, self._text(node)):
-                self._unclear(FORK_BOMB)
+            if kind == "function_definition":
+                name = self._text(node.children[0]).strip()
+                called = re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w./-])", body := self._text(node)[len(name) :])
+                if name and called and re.search(r"[|&](?!&)", body):  # it calls itself in a pipe or in the background
+                    self._unclear(FORK_BOMB)
             self._children(node)
 
     def _children(self, node: Node) -> None:
@@ -239,14 +242,13 @@ class _Reader:
         first = len(self.script.parts)
         for child in (body, *behind) if body.type in _WITH_LAST_COMMAND else (*behind, body):
             self.read(child)
-        if self._late:
-            late, self._late = self._late, []
-            below = reversed(list(enumerate(self.script.parts))[first:])
-            last = next(((at, part) for at, part in below if isinstance(part, SimpleCommand)), None)
-            if last is None or not last[1].words or last[1].words[0].text == "cd":
-                self._unclear("it has words after a redirection that belong to no plain command")
-            else:
-                self.script.parts[last[0]] = last[1].replace(words=(*last[1].words, *late))
+        late, self._late = self._late, []
+        commands = [part for part in self.script.parts[first:] if isinstance(part, SimpleCommand)]
+        if late and (not commands or not commands[-1].words or commands[-1].words[0].text == "cd"):
+            self._unclear("it has words after a redirection that belong to no plain command")
+        elif late:
+            at = max(at for at, part in enumerate(self.script.parts) if part is commands[-1])
+            self.script.parts[at] = commands[-1].replace(words=(*commands[-1].words, *late))
 
     def _unclear(self, reason: str, *, confinable: bool = False) -> None:
         part = UnclearPart(reason, confinable)
@@ -263,7 +265,8 @@ class _Reader:
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
-                assignments.append(self._assignment(child))
+                name, *value = child.children
+                assignments.append((self._text(name), self._word(value[-1]) if len(value) == 2 else None))
                 self._children(child)
             elif kind.endswith("_redirect"):
                 self.read(child)
@@ -296,13 +299,9 @@ class _Reader:
             self.all |= reached
             self.sure = self.all if self.inner or self.after == "||" else reached
 
-    def _assignment(self, node: Node) -> tuple[str, Word | None]:
-        name, *value = node.children
-        return self._text(name), self._word(value[-1]) if len(value) == 2 else None
-
     def _variable(self, node: Node) -> None:
         """Read `name=value` as a statement."""
-        name, _ = self._assignment(node)
+        name = self._text(node.children[0])
         own = _OWN_NAME.fullmatch(name) is not None and name not in os.environ
         self._unclear(f"it sets the variable {name}", confinable=own)
         self._children(node)
@@ -378,11 +377,3 @@ class _Reader:
         pieces.append(self.source[end : node.end_byte - 1].decode("utf-8", "replace"))
         plain = re.sub(r'\\([$`"\\\n])', lambda found: found[1].strip("\n"), "".join(pieces))
         return Word(plain, text, dynamic=dynamic)
-
-
-def _multiplies(function: Node, text: str) -> bool:
-    """Return whether a function calls itself in a pipe or in the background: a fork bomb."""
-    name = (function.children[0].text or b"").decode("utf-8", "replace").strip() if function.child_count else ""
-    body = text[len(name) :]
-    called = name and re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w./-])", body)
-    return bool(called) and re.search(r"[|&](?!&)", body) is not None

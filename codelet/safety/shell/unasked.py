@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from codelet.safety.paths import judge_path, why_unread, workspace_root
@@ -25,8 +26,6 @@ _WALK_CAP = 20_000
 _BUILTINS = frozenset(word_list("shell", "unasked builtins"))
 _BUILTIN_WORDS = read_table("shell")["words of builtins"]
 """The permitted words of builtins that could change the shell."""
-_STARTS = {"egrep": ("grep",), "fgrep": ("grep",)}
-"""Scripts of the system that start another program by its name alone."""
 _OWN_VARIABLE = re.compile(r"[a-z][a-z0-9_]*|LC_[A-Z]+|LANG|LANGUAGE|TZ|IFS", re.ASCII)
 _PLAIN_PIECE = re.compile(
     r"""(?<![^\s;|&])[012]?(?:>&[012]|>{1,2}[ ]?[\w./-]+|<[ ]?[\w./-]+)"""
@@ -54,7 +53,7 @@ class _Place(Location):
     mounts: bool
 
 
-def _places(part: SimpleCommand | Redirect, workspace: Path, *, confined: bool, mounts: bool) -> list[_Place]:
+def _places(part: SimpleCommand | Redirect, workspace: Path, *, confined: bool, mounts: bool = True) -> list[_Place]:
     root = workspace_root(workspace)
     return [_Place(cwd, root, not part.lost, confined, mounts) for cwd in sorted(part.folders)]
 
@@ -83,11 +82,11 @@ def check_command(command: SimpleCommand, workspace: Path, *, confined: bool, mo
 def check_redirect(redirect: Redirect, workspace: Path, *, confined: bool) -> None:
     """Raise RefusedError for a redirection from a secret, or from a place outside."""
     text, plain = redirect.target.text, redirect.target.plain
-    if re.match(r"/dev/(?:tcp|udp)/", text):
-        raise RefusedError("it opens a network connection" if confined else "it reads from a place that is not plain")
-    if not confined and not plain:
-        raise RefusedError("it reads from a place that is not plain")
-    for place in _places(redirect, workspace, confined=confined, mounts=True):
+    is_network = text.startswith(("/dev/tcp/", "/dev/udp/"))
+    if is_network or not (confined or plain):
+        reason = "it opens a network connection" if confined else "it reads from a place that is not plain"
+        raise RefusedError(reason)
+    for place in _places(redirect, workspace, confined=confined):
         _check_paths([("read", text if plain else _Unknown(text))], place)
 
 
@@ -99,16 +98,11 @@ def _check(words: Sequence[str], place: _Place) -> None:
     loaded = "" if place.confined else programs.LOADING_VARIABLES.get(name, "")
     if variable := next((one for one in loaded.split() if os.environ.get(one)), None):
         raise RefusedError(f"{name} loads what the environment names ({variable})")
-    for started in (name, *_STARTS.get(name, ())):
-        if (
-            started not in _BUILTINS
-            and started not in ("command", "time")
-            and programs.is_supplied(started, place.root)
-        ):
+    for started in {name, "grep"} if name in ("egrep", "fgrep") else {name}:  # scripts of the system that start grep
+        if started not in (*_BUILTINS, "command", "time") and programs.is_supplied(started, place.root):
             raise RefusedError(f"{started} is a program of the workspace")
-    if (len(rest) == 1 and (name, rest[0]) in programs.VERSIONS) or (
-        place.confined and _is_confined(name, rest, place)
-    ):
+    is_version = len(rest) == 1 and (name, rest[0]) in programs.VERSIONS
+    if is_version or (place.confined and _is_confined(name, rest, place)):
         return
     program = programs.READ_ONLY_PROGRAMS.get(name)
     if program is None:
@@ -117,9 +111,9 @@ def _check(words: Sequence[str], place: _Place) -> None:
         _find(rest, place)
     elif place.confined:
         _listed(name, program, rest, place)
+    elif "language" in program.marks:
+        raise RefusedError(f"{name} asks without a sandbox")
     else:
-        if "language" in program.marks:
-            raise RefusedError(f"{name} asks without a sandbox")
         parsed = ParsedArguments() if "raw" in program.marks else programs.parse_arguments(name, program, rest)
         _check_strictly(name, rest, parsed, place)
         _check_paths(parsed.uses, place)
@@ -224,27 +218,27 @@ def _check_strictly(name: str, words: Sequence[str], parsed: ParsedArguments, pl
             if any(Path(place.cwd, operand).is_dir() for operand in parsed.operands):
                 raise RefusedError("diff of folders reads every file in them")
         case "grep" | "egrep" | "fgrep" | "rg":
-            _search("rg" if name == "rg" else "grep", parsed, place)
+            _search(name, parsed, place)
 
 
 def _search(name: str, parsed: ParsedArguments, place: Location) -> None:
     """Check the tree of `grep -r` and `rg`: no file may have a secret's name, and it must not be too large."""
-    if name == "grep" and parsed.has("-R", "--dereference-recursive"):
+    if parsed.has("-R", "--dereference-recursive"):
         raise RefusedError("grep -R follows links")
-    recursive = parsed.has("-r", "--recursive") if name == "grep" else not parsed.has("--files", "--type-list")
+    if not (parsed.has("-r", "--recursive") if name != "rg" else not parsed.has("--files", "--type-list")):
+        return
+    who = "rg" if name == "rg" else "grep -r"
     given = parsed.operands if parsed.has("-e", "--regexp") else parsed.operands[1:]
-    who = "grep -r" if name == "grep" else name
-    seen, waiting = 0, [os.path.join(place.cwd, folder) for folder in (given or ["."])] if recursive else []
+    seen, waiting = 0, [os.path.join(place.cwd, folder) for folder in (given or ["."])]
     while waiting:
-        try:
-            entries = list(os.scandir(waiting.pop()))
-        except OSError:
-            continue
+        entries: list[os.DirEntry[str]] = []
+        with suppress(OSError):
+            entries += os.scandir(waiting.pop())
         seen += len(entries)
-        if seen > _WALK_CAP:
-            raise RefusedError(f"{who} searches more than {_WALK_CAP} files, too many to look for secrets first")
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                waiting += [] if who == "rg" and entry.name == ".git" else [entry.path]
+                waiting += [] if name == "rg" and entry.name == ".git" else [entry.path]
             elif why := why_unread(entry.path, place.root):
                 raise RefusedError(f"{who} reaches {entry.name}, which {why}")
+        if seen > _WALK_CAP:
+            raise RefusedError(f"{who} searches more than {_WALK_CAP} files, too many to look for secrets first")
