@@ -19,7 +19,6 @@ from codelet.system.git.hardening import is_below
 _SECONDS, _CAP = 2.0, 1 << 23
 _CACHE_SIZE = 8
 _RUNS = word_list("git", "settings")
-_HOOKS = "core.hookspath"
 _PIECES = re.compile(r"[\s\"'!;|&()$`<>]+")
 
 _Facts = tuple[tuple[int, int, int] | None, ...]
@@ -42,8 +41,8 @@ def git_targets(root: str) -> Mapping[str, str]:
     if listed is None:  # no git here, or no answer in time: the next call tries again
         return {}
     found = dict(_named(listed, root, repository.folder))
-    while len(_cache) >= _CACHE_SIZE:
-        del _cache[next(iter(_cache))]
+    if len(_cache) >= _CACHE_SIZE:
+        _cache.clear()
     _cache[root] = (tuple(map(file_facts, [*own, *found])), found)
     return found
 
@@ -68,11 +67,6 @@ def ask_git(folder: str, *words: str) -> str | None:
     return f"{done.exit_code}\n{done.stdout.decode('utf-8', 'surrogateescape')}"
 
 
-def why_obeyed(place: str, root: str) -> str | None:
-    """Return why git would obey a file at `place`, or None."""
-    return next((why for target, why in git_targets(root).items() if is_below(place, (target,))), None)
-
-
 def _named(listed: str, root: str, folder: str) -> Iterator[tuple[str, str]]:
     from codelet.system.git import hardened_argv
 
@@ -92,7 +86,7 @@ def _named(listed: str, root: str, folder: str) -> Iterator[tuple[str, str]]:
 def _places(name: str, value: str, source: str, folder: str) -> Iterator[str]:
     """The files that a setting names."""
     lower = name.lower()
-    if lower == _HOOKS:
+    if lower == "core.hookspath":
         yield os.path.join(folder, os.path.expanduser(value))
     elif lower == "include.path" or (lower.startswith("includeif.") and lower.endswith(".path")):
         yield os.path.join(os.path.dirname(source), os.path.expanduser(value))
@@ -111,15 +105,12 @@ def file_facts(path: str) -> tuple[int, int, int] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-_PASSWORD = re.compile(rb"://[^\s/@]*:[^\s/@]+@|://[^\s/:@]{20,}@")
-
-
 def holds_password(configuration: str) -> bool:
     """Return whether an address in git's configuration file holds a password or token."""
-    try:
-        return Path(configuration).is_file() and _PASSWORD.search(Path(configuration).read_bytes()) is not None
-    except OSError:
-        return False
+    with suppress(OSError):
+        text = Path(configuration).read_bytes() if Path(configuration).is_file() else b""
+        return re.search(rb"://[^\s/@]*:[^\s/@]+@|://[^\s/:@]{20,}@", text) is not None
+    return False
 
 
 _NAMES_PROGRAMS = re.compile(

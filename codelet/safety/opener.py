@@ -25,7 +25,17 @@ def open_folder(place: Path, *, made: Made | None = None) -> tuple[int, str]:
     *folders, name = place.parts[1:] or (".",)
     descriptor = os.open("/", _FOLDER)
     for folder in folders:
-        descriptor = _step(descriptor, folder, made)
+        parent = descriptor
+        try:
+            descriptor = os.open(folder, _FOLDER, dir_fd=parent)
+        except FileNotFoundError:
+            if made is None:
+                raise
+            os.mkdir(folder, dir_fd=parent)
+            made.append((os.dup(parent), folder))
+            descriptor = os.open(folder, _FOLDER, dir_fd=parent)
+        finally:
+            os.close(parent)
     return descriptor, name
 
 
@@ -59,18 +69,3 @@ def status_of(place: Path) -> os.stat_result:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     finally:
         os.close(folder)
-
-
-def _step(parent: int, name: str, made: Made | None) -> int:
-    """Open the folder `name` in `parent`, and close `parent`."""
-    try:
-        try:
-            return os.open(name, _FOLDER, dir_fd=parent)
-        except FileNotFoundError:
-            if made is None:
-                raise
-        os.mkdir(name, dir_fd=parent)
-        made.append((os.dup(parent), name))
-        return os.open(name, _FOLDER, dir_fd=parent)
-    finally:
-        os.close(parent)

@@ -96,16 +96,11 @@ def judge_path(
         return PathVerdict("deny", f"{text} is no regular file or folder", Path(place))
     if access == "write":
         return _judge_write(text, joined, place, root, facts)
-    return _judge_read(text, joined, place, root, access)
-
-
-def _judge_read(text: str, joined: str, place: str, root: str, access: Access) -> PathVerdict:
     if not contained(place, root):
         return PathVerdict("ask", f"{text} is outside the workspace", Path(place))
-    if access == "read":
-        for name in {os.path.normpath(joined), place}:
-            if why := why_unread(_inside(name, root)):
-                return PathVerdict("ask", f"{text} {why}", Path(place), sensitive=True)
+    for name in {os.path.normpath(joined), place} if access == "read" else ():
+        if why := why_unread(_inside(name, root)):
+            return PathVerdict("ask", f"{text} {why}", Path(place), sensitive=True)
     return PathVerdict("allow", "reads in the workspace", Path(place))
 
 
@@ -122,10 +117,11 @@ def _judge_write(text: str, joined: str, place: str, root: str, facts: os.stat_r
     for name in names:
         if why := sensitive_names.delicate(name) or sensitive_names.secret(name):
             return PathVerdict("ask", f"{text} {why}", Path(place), sensitive=True)
-    from codelet.safety.git_targets import why_obeyed  # for the first write
+    from codelet.safety.git_targets import git_targets  # for the first write
 
-    if why := why_obeyed(place, root) or why_obeyed(spelled, root):
-        return PathVerdict("ask", f"{text} {why}", Path(place), sensitive=True)
+    for target, why in git_targets(root).items():
+        if contained(place, target) or contained(spelled, target):
+            return PathVerdict("ask", f"{text} {why}", Path(place), sensitive=True)
     if facts is not None and stat.S_ISREG(facts.st_mode) and facts.st_nlink > 1:
         return PathVerdict("ask", f"{text} has another name (a hard link), perhaps outside the workspace", Path(place))
     return PathVerdict("allow", "writes in the workspace", Path(place))

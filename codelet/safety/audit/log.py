@@ -174,7 +174,12 @@ class AuditReport(Record):
 
 def verify(path: Path) -> AuditReport:
     """Check the whole file. Raises UsageError if it cannot be read."""
-    lines = _content(path).split(b"\n")
+    try:
+        if not path.is_file() and path.exists():  # a pipe might never begin
+            raise UsageError(f"cannot read the audit file {path}: it is no regular file")
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise UsageError(f"cannot read the audit file {path}: {error.strerror}") from error
     problems: list[AuditProblem] = []
     records, number, previous = 0, 0, FIRST
     unclosed: dict[str, None] = {}
@@ -190,10 +195,8 @@ def verify(path: Path) -> AuditReport:
         if not sound:
             problems.append(AuditProblem(at, "changed: its content does not fit its hash"))
         elif number != expected:
-            missing = f"{expected}" if number - 1 == expected else f"{expected} to {number - 1}"
-            removed = f"removed or moved: record {missing} is missing before record {number}"
-            added = f"added or moved: record {number} is at the place of record {expected}"
-            problems.append(AuditProblem(at, removed if number > expected else added))
+            what = "records before it were removed or moved" if number > expected else "it was added or moved"
+            problems.append(AuditProblem(at, f"{what}: record {number} is at the place of record {expected}"))
         elif record["previous"] != previous:
             what = "the line before it was changed, removed or added: the chain is broken here"
             problems.append(AuditProblem(at, what))
@@ -207,16 +210,6 @@ def verify(path: Path) -> AuditReport:
     if lines[-1]:
         problems.append(AuditProblem(len(lines), "the last line is cut off"))
     return AuditReport(records, tuple(problems), previous, tuple(unclosed))
-
-
-def _content(path: Path) -> bytes:
-    try:  # without waiting: a pipe might never begin
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UsageError(f"cannot read the audit file {path}: it is no regular file")
-            return file.read()
-    except OSError as error:
-        raise UsageError(f"cannot read the audit file {path}: {error.strerror}") from error
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

@@ -162,7 +162,7 @@ class Places:
 
     def hold(self, place: str) -> bool:
         """Return whether the command may change the status of a resolved place."""
-        return self.guard(place) or any(_is_in(place, one) for one in self._writable)
+        return self.guard(place) or any(f"{place}/".startswith(f"{one}/") for one in self._writable)
 
     def guard(self, place: str) -> bool:
         """Return whether the helper may make, replace or remove the entry of the guarded folder for the command.
@@ -171,7 +171,7 @@ class Places:
         """
         low, protected = place.casefold(), [each.casefold() for each in self._protected]
         inside = self._root != "" and place.startswith(f"{self._root}/")
-        if not inside or any(_is_in(low, one) or _is_in(one, low) for one in protected):
+        if not inside or any(f"{low}/".startswith(f"{one}/") or f"{one}/".startswith(f"{low}/") for one in protected):
             return False
         itself, closed = _identities([place]), _identities(self._protected)
         return not (itself | _identities(self._above(place))) & closed and not itself & _identities(self._leading)
@@ -179,10 +179,6 @@ class Places:
     def _above(self, place: str) -> list[str]:
         """The folders that lead from the guarded one to a place in it."""
         return [place[:at] for at, letter in enumerate(place) if letter == "/" and at > len(self._root)]
-
-
-def _is_in(place: str, folder: str) -> bool:
-    return place == folder or place.startswith(f"{folder}/")
 
 
 def _identities(places: list[str]) -> set[tuple[int, int]]:
@@ -284,24 +280,20 @@ def _write(
             raise ProcessLookupError(errno.ESRCH, "the caller was killed")
         os.umask(masks[0])
         value = ctypes.c_int(arguments[int(at[0])]).value
-        if what == "open":
-            opens = at != [_NO_POSITION]
-            mode = arguments[int(at[0]) + 1] if opens else arguments[1]  # creat has no flags
-            return _opened(*ends[0], value if opens else _CREATE, mode & 0o7777)
-        _perform(what, ends, value, _text(caller, arguments[0]) if what == "symlink" else "")
-        return (None,)
-
-
-def _opened(name: str, folder: int, flags: int, mode: int) -> tuple[int] | None:
-    """Open a file, or make it; None for a link, which may lead elsewhere."""
-    try:
-        opened = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, mode, dir_fd=folder)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return None
-        raise
-    os.set_blocking(opened, not flags & os.O_NONBLOCK)
-    return (opened,)
+        if what != "open":
+            _perform(what, ends, value, _text(caller, arguments[0]) if what == "symlink" else "")
+            return (None,)
+        name, opened = ends[0]
+        # creat has no flags
+        flags, mode = (value, arguments[int(at[0]) + 1]) if at != [_NO_POSITION] else (_CREATE, arguments[1])
+        try:
+            file = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, mode & 0o7777, dir_fd=opened)
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # a link, which may lead elsewhere
+                return None
+            raise
+        os.set_blocking(file, not flags & os.O_NONBLOCK)
+        return (file,)
 
 
 def _perform(what: str, ends: list[tuple[str, int]], value: int, target: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
@@ -25,7 +25,6 @@ VARIABLES = {
 """Variables that name a toolchain's folder, and its visible parts."""
 GIT_SETTINGS = word_list("visible", "git settings", "files")
 _SETTINGS_CAP = 1 << 16
-_PUBLIC = 0o004
 
 
 def seen_of_system() -> tuple[str, ...]:
@@ -63,9 +62,12 @@ def _toolchains(root: str, search: str, named: Sequence[tuple[str, str]], more: 
         for place in both
         if os.path.lexists(place) and not contained(place, root) and not any(contained(one, place) for one in holders)
     )
-    covered = home_in_system(search)
-    inside = [place for place in kept if covered and contained(place, covered)]
-    return [*_outermost((place for place in kept if place not in inside), seen_of_system()), *_outermost(inside, ())]
+    covered, outermost, inner = home_in_system(search), list(seen_of_system()), list[str]()
+    for place in kept:  # each that is in no other one; a hidden home shows those in it again
+        around = inner if covered and contained(place, covered) else outermost
+        if not any(contained(place, one) for one in around):
+            around.append(place)
+    return outermost[len(seen_of_system()) :] + inner
 
 
 def _of_path(search: str, home: str) -> Iterator[str]:
@@ -80,25 +82,13 @@ def _of_path(search: str, home: str) -> Iterator[str]:
                 yield prefix
 
 
-def _outermost(places: Iterable[str], seen: Sequence[str]) -> Iterator[str]:
-    """The places that are in no other one."""
-    around: list[str] = list(seen)
-    for place in places:
-        if not any(contained(place, one) for one in around):
-            around.append(place)
-            yield place
-
-
 def _is_plain(settings: str) -> bool:
     """Return whether a user's git settings hold no addresses and no credential programs."""
-    try:
-        with open(settings, encoding="utf-8", errors="replace") as file:
-            text = file.read(_SETTINGS_CAP + 1).lower()
-    except OSError:
-        return False
-    return len(text) <= _SETTINGS_CAP and not any(
-        mark in text for mark in word_list("visible", "git settings", "marks")
-    )
+    marks = word_list("visible", "git settings", "marks")
+    with suppress(OSError), open(settings, encoding="utf-8", errors="replace") as file:
+        text = file.read(_SETTINGS_CAP + 1).lower()
+        return len(text) <= _SETTINGS_CAP and not any(mark in text for mark in marks)
+    return False
 
 
 @lru_cache(maxsize=1)
@@ -108,8 +98,7 @@ def private_settings() -> tuple[str, ...]:
     for top, folders, files in os.walk("/etc"):
         for place in (f"{top}/{name}" for name in (*folders, *files)):
             with suppress(OSError):
-                if not os.lstat(place).st_mode & _PUBLIC and os.access(place, os.R_OK):
-                    found.append(place)
+                found += [place] if not os.lstat(place).st_mode & 0o004 and os.access(place, os.R_OK) else []
         folders[:] = [name for name in folders if f"{top}/{name}" not in found]
     return tuple(sorted(found))
 
