@@ -10,8 +10,14 @@ from pathlib import Path
 import pytest
 
 from codelet.safety.sandbox.command_lines import Bounds, bubblewrap_argv, landlock_argv, writable_root
-from codelet.safety.sandbox.places import Secrets, find_attributes, protected_places, seen_places
-from codelet.safety.sandbox.visible import home_in_system, toolchains
+from codelet.safety.sandbox.places import (
+    Secrets,
+    find_attributes,
+    home_in_system,
+    protected_places,
+    seen_places,
+    toolchains,
+)
 from tests.support import repo as repositories
 
 

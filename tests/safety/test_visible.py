@@ -13,7 +13,7 @@ import pytest
 from codelet.loop.toolbox import Toolbox
 from codelet.safety import Policy
 from codelet.safety.sandbox import Confinement, Sandbox, find_confinement, variables_for_reading
-from codelet.safety.sandbox.visible import toolchains
+from codelet.safety.sandbox.places import toolchains
 from codelet.safety.verdict import Answer, Question, SandboxKind, Touch
 from codelet.system.process import child_environment, run_child
 from tests.safety.conftest import call, toolbox

@@ -44,7 +44,7 @@ class Confinement(Record):
 
 def variables_for_reading(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables of a command that only reads: those of a list, and git's hardening."""
-    from codelet.safety.sandbox.visible import VARIABLES
+    from codelet.safety.sandbox.places import VARIABLES
     from codelet.system.git import settings_environment
     from codelet.system.git.hardening import ENVIRONMENT, SETTINGS
     from codelet.system.process.start import reading_environment
@@ -96,7 +96,7 @@ class Sandbox:
     """The confinement of one session's commands. `found` is None until the first look.
 
     `network` permits the network. `open_home` lets commands read the whole home but its secrets, `seen` are further
-    places that they may read (see `visible`). `kept` are files of the workspace that no confined command may write,
+    places that they may read (see `places`). `kept` are files of the workspace that no confined command may write,
     such as the audit file.
     """
 
@@ -221,7 +221,7 @@ class Sandbox:
     @property
     def sees_home(self) -> bool:
         """Return whether the workspace is, or holds, the home, which confined commands then see."""
-        from codelet.safety.sandbox.visible import holds_home
+        from codelet.safety.sandbox.places import holds_home
 
         return holds_home(str(self._workspace.resolve()))
 

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from codelet.record import Record
 from codelet.safety.paths import contained
 from codelet.safety.sandbox.call_filter import filter_program, helped_calls
-from codelet.safety.sandbox.visible import home_in_system, seen_of_system
+from codelet.safety.sandbox.places import home_in_system, seen_of_system
 from codelet.safety.verdict import SandboxKind
 from codelet.system.process.start import DESCRIPTOR, CommandWords
 
@@ -32,7 +32,7 @@ _PRIVATE_BYTES, _OTHER_BYTES = 1 << 30, 1 << 24
 class Bounds(Record):
     """The rights of a confined command: `root` is the workspace, resolved.
 
-    `seen` are the places that it can read besides the system's and the workspace (see `visible`); with `open_home` it
+    `seen` are the places that it can read besides the system's and the workspace (see `places`); with `open_home` it
     can read everything outside temporary folders. `hidden` are files and folders that it cannot read, `protected` those
     of the workspace that it cannot write. `settled`: it can write only entries that are at the top of the workspace
     now. `attributes` are a folder of git's and the content of the file `attributes` there (see `git_attributes`).
@@ -181,7 +181,7 @@ def profile(bounds: Bounds) -> str:
     """The profile for `sandbox-exec`. Raises FileNotFoundError for a path that no profile can name.
 
     The last rule that fits counts. A command may do what it may without, but for what is named here: writing, the
-    network, reading in homes and on other disks but for the places of `visible`, what reaches into other processes, and
+    network, reading in homes and on other disks but for the seen places, what reaches into other processes, and
     services that act for it outside.
     """
     rules = ["(version 1)", "(allow default)", "(deny file-write*)"]
