@@ -23,8 +23,15 @@ _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX: both put letters in
 
 _LOAD, _EQUAL, _MASK, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
 _NUMBER_AT, _MACHINE_AT, _ARGUMENTS_AT = 0, 4, 16
-_ERROR, _ASK_HELPER, _ASK_TO_WRITE, _ALLOW = 0x00050000, 0x7FC00000, 0x7FC00001, 0x7FFF0000
-_REFUSE, _UNKNOWN, _UNSUPPORTED = (_ERROR | number for number in (EACCES, ENOSYS, EOPNOTSUPP))
+
+
+def _line(code: int, value: int, fits: int = 0, fails: int = 0) -> bytes:
+    """A line of the program. A comparison has the numbers of lines to skip if it fits and if it fails."""
+    return struct.pack("HBBI", code, fits, fails, value)
+
+
+_REFUSE, _UNKNOWN, _UNSUPPORTED = (_line(_RETURN, 0x00050000 | number) for number in (EACCES, ENOSYS, EOPNOTSUPP))
+_ASK_HELPER, _ASK_TO_WRITE, _ALLOW = (_line(_RETURN, value) for value in (0x7FC00000, 0x7FC00001, 0x7FFF0000))
 
 # The kernel's number of the machine, and its column in the table `calls`.
 _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
@@ -32,8 +39,6 @@ _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 _SET_FLAGS = (0x40086602, 0x401C5820)  # FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR: attributes of a file
 
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-
-_Line = bytes
 
 
 @cache
@@ -49,20 +54,14 @@ def filter_program(*, network: bool, metadata: bool, writing: bool = False) -> b
     if machine not in _MACHINES:
         raise FileNotFoundError(f"no filter for system calls is known for {machine}")
     audited, column = _MACHINES[machine]
-    lines: list[_Line] = [
-        _load(_MACHINE_AT),
-        _jump(_EQUAL, 1, 0, audited),
-        _answer(_REFUSE),
-        _load(_NUMBER_AT),
-        _jump(_AT_LEAST, 0, 1, 0x40000000),  # x32: the same calls by other numbers
-        _answer(_REFUSE),
-    ]
+    lines = [_line(_LOAD, _MACHINE_AT), _line(_EQUAL, audited, 1, 0), _REFUSE, _line(_LOAD, _NUMBER_AT)]
+    lines += [_line(_AT_LEAST, 0x40000000, 0, 1), _REFUSE]  # x32: the same calls by other numbers
     calls = read_table("calls")
     numbers = {name: row.split()[column] for key in calls if key != "opening" for name, row in calls[key].items()}
     for name, block in _blocks(network=network, metadata=metadata, writing=writing).items():
         if numbers[name] != "-":
-            lines += [_jump(_EQUAL, 0, len(block), int(numbers[name])), *block]
-    lines.append(_answer(_ALLOW))
+            lines += [_line(_EQUAL, int(numbers[name]), 0, len(block)), *block]
+    lines.append(_ALLOW)
     return b"".join(lines)
 
 
@@ -73,47 +72,34 @@ def helped_calls() -> dict[str, list[str]]:
     return {row.split()[column]: [name, *row.split()[2:]] for name, row in rows.items()}
 
 
-def _blocks(*, network: bool, metadata: bool, writing: bool) -> dict[str, list[_Line]]:
+def _blocks(*, network: bool, metadata: bool, writing: bool) -> dict[str, list[bytes]]:
     """The filter's lines for each call that it examines."""
     calls = read_table("calls")
     refused = [*calls["refused"], *(() if metadata else (*calls["metadata"], *calls["shared memory"]))]
-    blocks = {name: [_answer(_REFUSE)] for name in refused}
-    blocks |= {name: [_answer(_UNKNOWN)] for name in calls["missing"]}
+    blocks = {name: [_REFUSE] for name in refused}
+    blocks |= {name: [_UNKNOWN] for name in calls["missing"]}
     blocks["ioctl"] = _unless(1, [*_TERMINAL_INPUT, *(() if metadata else _SET_FLAGS)], refuse=True)
-    new_users = [_load(_ARGUMENTS_AT), _jump(_MASK, 0, 1, _CLONE_NEWUSER), _answer(_REFUSE), _answer(_ALLOW)]
+    new_users = [_line(_LOAD, _ARGUMENTS_AT), _line(_MASK, _CLONE_NEWUSER, 0, 1), _REFUSE, _ALLOW]
     blocks["clone"] = blocks["unshare"] = new_users
     if not metadata:
-        blocks |= {name: [_answer(_ASK_HELPER)] for name in calls["helped"]}
-        blocks |= {name: [_answer(_UNSUPPORTED)] for name in calls["extended attributes"]}
+        blocks |= {name: [_ASK_HELPER] for name in calls["helped"]}
+        blocks |= {name: [_UNSUPPORTED] for name in calls["extended attributes"]}
         named = {name: int(row.split()[2]) for name, row in calls["of processes"].items()}
         blocks |= {name: _unless(argument, [0], refuse=False) for name, argument in named.items()}
     if writing:
-        blocks |= {name: [_answer(_ASK_TO_WRITE)] for name in calls["writing"]}
+        blocks |= {name: [_ASK_TO_WRITE] for name in calls["writing"]}
         for name, row in calls["opening"].items():
-            reads = [_load(_ARGUMENTS_AT + 8 * int(row)), _jump(_MASK, 1, 0, _WRITE_FLAGS), _answer(_ALLOW)]
+            reads = [_line(_LOAD, _ARGUMENTS_AT + 8 * int(row)), _line(_MASK, _WRITE_FLAGS, 1, 0), _ALLOW]
             blocks[name] = [*reads, *blocks[name]]
-        blocks |= {name: [_answer(_UNKNOWN)] for name in calls["opening unseen"]}
+        blocks |= {name: [_UNKNOWN] for name in calls["opening unseen"]}
     internet = [_AF_INET, _AF_INET6, _AF_NETLINK] if network or metadata else []
     blocks["socket"] = _unless(0, internet, refuse=False)
     return blocks
 
 
-def _load(place: int) -> _Line:
-    return struct.pack("HxxI", _LOAD, place)
-
-
-def _jump(code: int, fits: int, fails: int, value: int) -> _Line:
-    """A comparison, with the numbers of lines to skip if it fits and if it fails."""
-    return struct.pack("HBBI", code, fits, fails, value)
-
-
-def _answer(value: int) -> _Line:
-    return struct.pack("HxxI", _RETURN, value)
-
-
-def _unless(argument: int, values: Sequence[int], *, refuse: bool) -> list[_Line]:
+def _unless(argument: int, values: Sequence[int], *, refuse: bool) -> list[bytes]:
     """Refuse the call if the argument is one of the values, or without `refuse` if it is not."""
-    lines: list[_Line] = [_load(_ARGUMENTS_AT + 8 * argument)]
-    lines += [_jump(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
+    lines = [_line(_LOAD, _ARGUMENTS_AT + 8 * argument)]
+    lines += [_line(_EQUAL, value, len(values) - at, 0) for at, value in enumerate(values)]
     listed, others = (_REFUSE, _ALLOW) if refuse else (_ALLOW, _REFUSE)
-    return [*lines, _answer(others), _answer(listed)]
+    return [*lines, others, listed]
