@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
-from codelet.system.text.secret_shapes import ADDRESS_PASSWORD, ADDRESS_USER, PRIVATE_KEY_START, TOKENS, TokenShape
+from codelet.system.text.secret_shapes import ADDRESS_PASSWORD, ADDRESS_USER, PRIVATE_KEY_START, TOKENS
 
 _GRAM = 4
 """Letters that are compared as one number, at every fourth position of a text."""
@@ -22,8 +22,6 @@ _ESCAPED = r"\\[bfnrt]|\\u00[0-9a-f]{2}"
 _WORD = r"A-Za-z0-9_\x80-\xff"
 """Any byte of a letter that is not ASCII counts as one."""
 _IN_A_RUN = bytes(ord("a") if re.match(f"[{_WORD}-]", chr(code)) else ord(" ") for code in range(256))
-
-_Shape = tuple[bytes, re.Pattern[bytes]]
 
 
 class SecretPrefilter:
@@ -44,14 +42,15 @@ class SecretPrefilter:
 
     def __call__(self, data: bytes) -> bool:
         """Return whether UTF-8 JSON (any number of messages) is worth an exact search."""
-        if self._always or (self._grams and self._holds_piece(data)) or any(_matches(data, each) for each in _marks()):
+        short, long = _shapes()
+        if self._always or any(_matches(data, start, pattern) for start, pattern in short):
             return True
-        return _tokens().search(b"\n" + b"\n".join(_runs(data))) is not None
-
-    def _holds_piece(self, data: bytes) -> bool:
-        met = self._grams.intersection(memoryview(data)[: len(data) - len(data) % _GRAM].cast("I")) | {0}
-        found = (each for gram in met & self._by_gram.keys() for each in self._by_gram[gram])
-        return any(following in met and text in data for text, following in found)
+        if self._grams:
+            met = self._grams.intersection(memoryview(data)[: len(data) - len(data) % _GRAM].cast("I")) | {0}
+            found = (each for gram in met & self._by_gram.keys() for each in self._by_gram[gram])
+            if any(following in met and text in data for text, following in found):
+                return True
+        return long.search(b"\n" + b"\n".join(_runs(data))) is not None
 
 
 def _gram(text: bytes, at: int) -> int:
@@ -60,9 +59,8 @@ def _gram(text: bytes, at: int) -> int:
     return int.from_bytes(letters, sys.byteorder) if len(letters) == _GRAM else 0
 
 
-def _matches(data: bytes, shape: _Shape) -> bool:
+def _matches(data: bytes, start: bytes, pattern: re.Pattern[bytes]) -> bool:
     """Return whether the pattern matches at its start, which is found ten times as fast as the pattern."""
-    start, pattern = shape
     at = data.find(start)
     while at >= 0:
         if pattern.match(data, at):
@@ -71,33 +69,27 @@ def _matches(data: bytes, shape: _Shape) -> bool:
     return False
 
 
-def _pattern(shape: TokenShape) -> str:
-    """The pattern of a whole token in bytes; it does not require a digit."""
-    whole = f"{shape.start}{shape.between}{shape.letters}{{{shape.count}}}{shape.tail}"
-    return whole.replace(r"[\w-]", f"[{_WORD}-]").replace(r"\w", f"[{_WORD}]")
-
-
-def _is_long(shape: TokenShape) -> bool:
-    return shape.shortest >= _RUN and not shape.tail
-
-
 @cache
-def _tokens() -> re.Pattern[bytes]:
-    """A long token at the start of a run, perhaps after the end of an escape or a byte that is no ASCII."""
-    tokens = "|".join(_pattern(shape) for shape in TOKENS if _is_long(shape))
-    return re.compile(rf"[\n\x80-\xff](?:[bfnrt]|u00[0-9a-f]{{2}})?(?:{tokens})".encode("latin-1"))
-
-
-@cache
-def _marks() -> list[_Shape]:
-    """The other known shapes, each with its start and a pattern that matches there."""
-    blanks = rf"(?:\s|[\x80-\xff]|{_ESCAPED})*"
-    shapes = [(start, _pattern(shape)) for shape in TOKENS if not _is_long(shape) for start in shape.starts]
-    shapes += [(PRIVATE_KEY_START.strip(), ""), ("://", f"{ADDRESS_USER}{ADDRESS_PASSWORD}@")]
+def _shapes() -> tuple[list[tuple[bytes, re.Pattern[bytes]]], re.Pattern[bytes]]:
+    """The known shapes: short ones, each with its start and a pattern that matches there, and one pattern for long
+    tokens at the start of a run, perhaps after the end of an escape or a byte that is no ASCII. None requires a digit.
+    """
     # The rarest letter of "authorization". Case-insensitively, an i with a dot above and one without match too.
-    shapes += [(letter, f"(?<=[oO][rR][iI])(?i:zation){blanks}:{blanks}[bBtT]") for letter in "zZ"]
-    shapes += [(letter.encode().decode("latin-1"), "") for letter in "\u0130\u0131"]
-    return [(start.encode("latin-1"), re.compile(pattern.encode("latin-1"))) for start, pattern in shapes]
+    blanks = rf"(?:\s|[\x80-\xff]|{_ESCAPED})*"
+    short = [(letter, f"(?<=[oO][rR][iI])(?i:zation){blanks}:{blanks}[bBtT]") for letter in "zZ"]
+    short += [(letter.encode().decode("latin-1"), "") for letter in "\u0130\u0131"]
+    short += [(PRIVATE_KEY_START.strip(), ""), ("://", f"{ADDRESS_USER}{ADDRESS_PASSWORD}@")]
+    long: list[str] = []
+    for shape in TOKENS:
+        whole = f"{shape.start}{shape.between}{shape.letters}{{{shape.count}}}{shape.tail}"
+        whole = whole.replace(r"[\w-]", f"[{_WORD}-]").replace(r"\w", f"[{_WORD}]")
+        if shape.shortest >= _RUN and not shape.tail:
+            long.append(whole)
+        else:
+            short += [(start, whole) for start in shape.starts]
+    tokens = rf"[\n\x80-\xff](?:[bfnrt]|u00[0-9a-f]{{2}})?(?:{'|'.join(long)})"
+    patterns = [(start.encode("latin-1"), re.compile(pattern.encode("latin-1"))) for start, pattern in short]
+    return patterns, re.compile(tokens.encode("latin-1"))
 
 
 def _runs(data: bytes) -> Iterator[bytes]:
