@@ -9,7 +9,6 @@ from codelet.safety.tables import rows_by_word, word_list
 
 SECRET_FILES = word_list("names", "secret", "files")
 COPIES = word_list("names", "secret", "copies")
-"""Suffixes of backup copies."""
 SECRET_PLACES = word_list("names", "secret", "places")
 NOT_SECRET = word_list("names", "secret", "not")
 """Names that the patterns match although they hold no secret."""

@@ -195,7 +195,7 @@ def verify(path: Path) -> AuditReport:
         if not sound:
             problems.append(AuditProblem(at, "changed: its content does not fit its hash"))
         elif number != expected:
-            what = "records before it were removed or moved" if number > expected else "it was added or moved"
+            what = "removed or moved" if number > expected else "added or moved"
             problems.append(AuditProblem(at, f"{what}: record {number} is at the place of record {expected}"))
         elif record["previous"] != previous:
             what = "the line before it was changed, removed or added: the chain is broken here"

@@ -168,7 +168,6 @@ def writable_root(workspace: Path) -> str:
 
 
 _PRIVATE_ON_MAC = ("/Users", "/Volumes", "/private/tmp", "/private/var/folders")
-"""The users' files, other disks, temporary folders."""
 _MAC_OUTPUTS = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/dtracehelper")
 _MAC_SERVICES = (
     "com.apple.system.opendirectoryd.libinfo", "com.apple.system.opendirectoryd.membership",

@@ -36,7 +36,6 @@ _SECRET_SETTINGS = (".config/gcloud", ".config/gh")
 _ENVIRONMENT_MARK = "pyvenv.cfg"
 _ANY_DEPTH = 1_000
 _ON_THE_WAY = {name[:end] for name in DELICATE_FOLDERS for end, at in enumerate(f"{name}/") if at == "/"}
-"""The delicate folders and their parents."""
 
 TOOLCHAINS = word_list("visible", "home")
 """Places of a home with programs, packages and caches, and settings without keys: none of them holds keys."""

@@ -26,7 +26,6 @@ REWRITES_HISTORY = "git push --force rewrites shared history"
 _WORKSPACE = "the whole workspace"
 _TEXT_INPUT = ("it has a here-document", "it has a here-string")
 _TEXT_CAP = 20_000
-"""Characters of a command in which the patterns are searched."""
 _ROOT_REMOVED = re.compile(
     r"\brm\s+(?:-\S+\s+)*-(?:\w*[rR]\w*|-recursive|-no-preserve-root)\s+(?:-\S+\s+)*[\"']?(?:/|~|\$\{?HOME\}?)/?\*?[\"']?(?:\s|[;&|)]|$)"
 )

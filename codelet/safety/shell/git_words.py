@@ -30,7 +30,6 @@ _LISTS = word_list("shell", "git", "list")
 _HASH = re.compile(r"[0-9a-f]{4,64}")
 _CREDENTIAL = re.compile(r"token|secret|password|passwd|pass$|auth|(?<!signing)key|credential|header|cookie")
 _PLAIN_OPTIONS = frozenset((*OPTIONS, "--literal-pathspecs", "--no-replace-objects", "-C"))
-"""Options before the git command."""
 _SURE_COMMIT = re.compile(r"(?:HEAD|@)(?:[~^]\d*)*", re.ASCII)
 
 

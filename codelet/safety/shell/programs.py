@@ -39,7 +39,6 @@ def _programs(rows: Section) -> dict[str, Program]:
 
 READ_ONLY_PROGRAMS = _programs(read_table("programs")["programs"])
 WRAPPERS = _programs(read_table("programs")["wrappers"])
-"""Programs that run the words after their options."""
 READ_ONLY_GIT = _programs(read_table("git")["commands"])
 VERSIONS = frozenset(
     (name, option) for option, names in read_table("programs")["versions"].items() for name in names.split()

@@ -135,7 +135,6 @@ _IN_SEQUENCE = ("program", "list", "redirected_statement", "command")
 _WITH_LAST_COMMAND = ("list", "pipeline", "negated_command")
 _OWN_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _MOST_FOLDERS = 4
-"""The most folders that a `cd` may lead to."""
 _HOME = re.compile(r"\$(HOME|\{HOME\})")
 _LOOP_CAP = 8
 """The most words of a loop whose body is read once for each."""

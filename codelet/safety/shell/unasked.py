@@ -25,7 +25,6 @@ from codelet.safety.tables import read_table, word_list
 _WALK_CAP = 20_000
 _BUILTINS = frozenset(word_list("shell", "unasked builtins"))
 _BUILTIN_WORDS = read_table("shell")["words of builtins"]
-"""The permitted words of builtins that could change the shell."""
 _OWN_VARIABLE = re.compile(r"[a-z][a-z0-9_]*|LC_[A-Z]+|LANG|LANGUAGE|TZ|IFS", re.ASCII)
 _PLAIN_PIECE = re.compile(
     r"""(?<![^\s;|&])[012]?(?:>&[012]|>{1,2}[ ]?[\w./-]+|<[ ]?[\w./-]+)"""
