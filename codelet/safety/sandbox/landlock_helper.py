@@ -283,11 +283,10 @@ def _write(
         if what != "open":
             _perform(what, ends, value, _text(caller, arguments[0]) if what == "symlink" else "")
             return (None,)
-        name, opened = ends[0]
         # creat has no flags
         flags, mode = (value, arguments[int(at[0]) + 1]) if at != [_NO_POSITION] else (_CREATE, arguments[1])
         try:
-            file = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, mode & 0o7777, dir_fd=opened)
+            file = os.open(ends[0][0], flags | os.O_NOFOLLOW | os.O_NONBLOCK, mode & 0o7777, dir_fd=ends[0][1])
         except OSError as error:
             if error.errno == errno.ELOOP:  # a link, which may lead elsewhere
                 return None

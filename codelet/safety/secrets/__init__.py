@@ -81,8 +81,7 @@ class Masker:
             shared, most = (middle, most) if text[-middle:] in forms else (shared, middle - 1)
         cut = len(text) - shared
         if cut < len(text):  # no span of a secret may be cut in two
-            spans = sorted((span for form in self._forms for span in _spans(text, form)), reverse=True)
-            for first, last in spans:
+            for first, last in sorted((span for form in self._forms for span in _spans(text, form)), reverse=True):
                 cut = first if first < cut < last else cut
         return cut
 
@@ -149,9 +148,8 @@ def _without(text: str, forms: Iterable[_Form]) -> str:
 
     All are found before one is masked, because the forms of a secret share pieces.
     """
-    found = sorted((*span, form.name) for form in forms for span in _spans(text, form))
     merged: list[tuple[int, int, str]] = []
-    for first, last, name in found:
+    for first, last, name in sorted((*span, form.name) for form in forms for span in _spans(text, form)):
         before = merged[-1] if merged else (0, -1, "")
         if first < before[1] or (first == before[1] and name == before[2]):
             merged[-1] = (before[0], max(last, before[1]), before[2])
@@ -219,8 +217,7 @@ class MaskedPieces:
 
     def flush(self, but: tuple[type[events.Event], str] | None = None) -> list[events.Event]:
         """End all streams but one. Returns the rest of their text."""
-        ended = [key for key in self._open if key != but]
-        pieces = [(key, self._open.pop(key).flush()) for key in ended]
+        pieces = [(key, self._open.pop(key).flush()) for key in [*self._open] if key != but]
         return [
             kind(name, rest) if kind is events.ToolProgress else kind(rest) for (kind, name), rest in pieces if rest
         ]
@@ -228,9 +225,7 @@ class MaskedPieces:
     def _fed(
         self, event: events.Text | events.Reasoning | events.ToolProgress, key: tuple[type[events.Event], str]
     ) -> list[events.Event]:
-        if key not in self._open:
-            self._open[key] = self._masker.stream()
-        settled = self._open[key].feed(event.delta)
+        settled = self._open.setdefault(key, self._masker.stream()).feed(event.delta)
         if not settled:
             return []
         return [event if settled == event.delta else event.replace(delta=settled)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -90,8 +90,7 @@ def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool, un
     """Allow a line that runs in the read-only sandbox as a whole, or whose parts only read or have a rule."""
     if script.unread:
         reason = next(part.reason for part in script.parts if isinstance(part, UnclearPart))
-        listed = (each for part in script.parts for each in _described(part, reason))
-        return Verdict("ask", "execute", reason, parts=tuple(sorted(dict.fromkeys(listed), key=_changes_least)))
+        return Verdict("ask", "execute", reason, parts=_described([(part, reason) for part in script.parts]))
     kind: SandboxKind = "workspace" if rules.mode == "auto" else "read-only"
     if not sandboxed and not is_plain(command):
         script.parts.insert(0, UnclearPart("only plain words run without a sandbox"))
@@ -106,8 +105,7 @@ def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool, un
         judged.append(_judge_part(part, why, rules, ruled=ruled, moved=moved, lost=lost))
         lost = lost or (judged[-1].rule is not None and critical.changes_shell(_texts(part)))
     pairs = [(part, one) for part, one in zip(script.parts, judged, strict=True) if one.reason is not None]
-    described = (each for part, one in pairs for each in _described(part, str(one.reason)))
-    parts = tuple(sorted(dict.fromkeys(described), key=_changes_least))
+    parts = _described([(part, str(one.reason)) for part, one in pairs])
     if not pairs:
         used = next((one.rule for one in judged if one.rule), None)
         free = used and not any(one.confined for one in judged)
@@ -219,22 +217,22 @@ def _rule_for_any(script: Script, rules: Sequence[Rule]) -> Rule | None:
     return None
 
 
-def _described(part: ScriptPart, reason: str) -> Iterator[tuple[str, str]]:
-    """The text of a part that may do more than read, with the reason; then the commands that it starts."""
-    if isinstance(part, SimpleCommand):
-        yield " ".join(word.raw for word in part.words), reason
-        for script in nested_scripts([word.text for word in part.words]):
-            for command in read_script(script).commands:
-                yield " ".join(word.raw for word in command.words), f"run by {part.words[0].text}"
-    else:
-        yield (f"> {part.target.raw}" if isinstance(part, Redirect) else ""), reason
-
-
 _CHANGES = re.compile(
     r"> |(?:sudo )?(?:rm|rmdir|mv|unlink|shred|truncate|dd|chmod|chown|git (?:push|reset|clean|rm|mv))\b"
 )
 
 
-def _changes_least(part: tuple[str, str]) -> bool:
-    """The sort key of a question's parts: those that change or delete something come first."""
-    return _CHANGES.match(part[0]) is None
+def _described(reasons: Sequence[tuple[ScriptPart, str]]) -> CommandParts:
+    """The texts of parts that may do more than read, each with its reason, and of the commands that they start; those
+    that change or delete something come first.
+    """
+    found: list[tuple[str, str]] = []
+    for part, reason in reasons:
+        if not isinstance(part, SimpleCommand):
+            found.append((f"> {part.target.raw}" if isinstance(part, Redirect) else "", reason))
+            continue
+        found.append((" ".join(word.raw for word in part.words), reason))
+        for script in nested_scripts(_texts(part)):
+            inner = (" ".join(word.raw for word in command.words) for command in read_script(script).commands)
+            found += [(text, f"run by {part.words[0].text}") for text in inner]
+    return tuple(sorted(dict.fromkeys(found), key=lambda each: _CHANGES.match(each[0]) is None))
