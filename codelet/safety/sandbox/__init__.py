@@ -27,8 +27,6 @@ Use = Literal["auto", "on", "off"]
 """The commands that are confined: those without approval, all, or none."""
 
 _SECONDS, _CAP = 5.0, 1 << 12
-_REFUSED = ("Permission denied", "Operation not permitted")
-_NO_NAME = re.compile(r"[\s:'\"`‘’(),]+")
 
 
 class Confinement(Record):
@@ -59,23 +57,18 @@ async def find_confinement(workspace: Path) -> Confinement:
 
     environment = child_environment()
     nothing = shell_argv(":", environment, workspace)
-    program = find_program("bwrap", workspace)
+    of_linux = (Confinement("bubblewrap", "", find_program("bwrap", workspace)), Confinement("landlock", ""))
     reasons: list[str] = []
-    of_linux = (Confinement("bubblewrap", "", program), Confinement("landlock", ""))
-    ways = (Confinement("sandbox-exec", ""),) if sys.platform == "darwin" else of_linux
-    for found in ways:
-        way = found.way
+    for found in (Confinement("sandbox-exec", ""),) if sys.platform == "darwin" else of_linux:
         try:
             argv = _confined(found, nothing, Bounds(writable_root(workspace), "read-only"))
             done = await run_child(argv, cwd=workspace, environment=environment, timeout=_SECONDS, output_limit=_CAP)
+            if done.exit_code == 0:
+                return found.replace(detail=f"{found.way} ({'; '.join(reasons)})" if reasons else found.way)
+            why = done.output.strip().partition("\n")[0] or f"exit code {done.exit_code}"
         except (StartError, FileNotFoundError) as error:
-            reasons.append(f"{way}: {error}")
-            continue
-        if done.exit_code == 0:
-            detail = f"{way} ({'; '.join(reasons)})" if reasons else way
-            return found.replace(detail=detail)
-        message = done.output.strip().partition("\n")[0]
-        reasons.append(f"{way}: {message or f'exit code {done.exit_code}'}")
+            why = str(error)
+        reasons.append(f"{found.way}: {why}")
     return Confinement(None, "; ".join(reasons))
 
 
@@ -131,9 +124,9 @@ class Sandbox:
     @property
     def state(self) -> str | None:
         """The way that confines commands, "none" if none works, "off", or None before the first look."""
-        if self.use == "off" or self.found is None:
-            return "off" if self.use == "off" else None
-        return self.found.way or "none"
+        if self.use == "off":
+            return "off"
+        return None if self.found is None else self.found.way or "none"
 
     def kind(self, wanted: SandboxKind | None) -> SandboxKind | None:
         """The sandbox of a command whose verdict requires `wanted`; None if it runs without."""
@@ -203,8 +196,8 @@ class Sandbox:
 
         root = str(self._workspace.resolve())
         for line in output.splitlines():
-            if any(error in line for error in _REFUSED):
-                words = _NO_NAME.split(line)[1:]
+            if any(error in line for error in ("Permission denied", "Operation not permitted")):
+                words = re.split(r"[\s:'\"`‘’(),]+", line)[1:]
                 places = [place for word in words if os.path.lexists(place := os.path.join(root, word))]
                 hidden = (why_unread(os.path.realpath(place), root) for place in places)
                 if not any(map(protected, words)) and not any(hidden):
@@ -213,10 +206,9 @@ class Sandbox:
 
     @cached_property
     def _secrets(self) -> Secrets:
-        from codelet.safety.sandbox.command_lines import writable_root
         from codelet.safety.sandbox.places import Secrets
 
-        return Secrets(writable_root(self._workspace), open_home=self.open_home)
+        return Secrets(os.path.realpath(self._workspace), open_home=self.open_home)
 
     @property
     def sees_home(self) -> bool:

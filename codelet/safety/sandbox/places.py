@@ -29,8 +29,6 @@ from codelet.system.git.hardening import find_repository, stray
 _REPOSITORY_FOLDERS = 3_000
 SEARCHED_FOLDERS = 20_000
 """The number of a workspace's folders that are searched for secrets; further ones stay readable."""
-_HOME_DEPTH = 2
-"""The depth of settings with keys below `~/.config` and the like."""
 _HOME_FOLDERS = (".config", ".local", ".m2", ".gradle", ".cargo")
 _SECRET_SETTINGS = (".config/gcloud", ".config/gh")
 _ENVIRONMENT_MARK = "pyvenv.cfg"
@@ -91,8 +89,9 @@ class Secrets:
         home = os.path.realpath(os.path.expanduser("~"))
         folders = [f"{home}/{name}" for name in (*SECRET_FOLDERS, *_SECRET_SETTINGS)]
         found = [os.path.realpath(folder) for folder in folders if os.path.isdir(folder)]
-        for name, depth in (("", 0), *((f"/{name}", _HOME_DEPTH - 1) for name in _HOME_FOLDERS)):
-            found += [place for _, secrets in self._walk(home + name, home, self._most, depth) for place in secrets]
+        for name in ("", *_HOME_FOLDERS):  # settings with keys are up to two levels below `~/.config` and the like
+            walked = self._walk(os.path.join(home, name), home, self._most, 1 if name else 0)
+            found += [place for _, secrets in walked for place in secrets]
         return sorted({place for place in found if not contained(self._root, place)})
 
     def of_workspace(self) -> list[str]:
