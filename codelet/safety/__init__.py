@@ -144,7 +144,14 @@ class Policy:
             return Verdict("ask", tier, f"the rule {rule.text} asks", rule=rule.text)
         if rule := _first(self.allow, tool, tier, name, exact=found.sensitive):
             return Verdict("allow", tier, f"the rule {rule.text} allows it", rule=rule.text)
-        suggestion = _path_rule(tool, name, found)
+        suggestion = None  # the rule of "always": for the folder, or for a sensitive path alone
+        if name.isprintable() and name == name.strip():
+            from codelet.safety.rules import escaped
+
+            folder = name.rpartition("/")[0]
+            suggestion = (
+                f"{tool}({escaped(name)})" if found.sensitive or not folder else f"{tool}({escaped(folder)}/**)"
+            )
         if found.action == "ask":
             return Verdict("ask", tier, found.reason, suggestion=suggestion)
         if tier == "write" and self.mode == "ask":
@@ -203,13 +210,3 @@ def _first(rules: Sequence[Rule], tool: str, tier: Tier, name: str, *, exact: bo
         if not exact or rule.spells(name):
             return rule
     return None
-
-
-def _path_rule(tool: str, name: str, found: PathVerdict) -> str | None:
-    """The rule that "always for this session" adds: for the folder, or for a sensitive path alone."""
-    from codelet.safety.rules import escaped
-
-    if not name.isprintable() or name != name.strip():
-        return None
-    folder = name.rpartition("/")[0]
-    return f"{tool}({escaped(name)})" if found.sensitive or not folder else f"{tool}({escaped(folder)}/**)"

@@ -75,8 +75,13 @@ def parse_rule(text: str) -> Rule:
         body = body.strip()
         if not body:
             raise UsageError(f"bad rule {text!r}: the parentheses are empty; write {tool!r} for every use of it")
-        if tool == "bash":
-            _check_prefix(text, body)
+        words = body.split()
+        if tool == "bash" and (any("*" in word for word in words[:-1]) or ("*" in words[-1] and words[-1] != "*")):
+            raise UsageError(f"bad rule {text!r}: in a command '*' is a separate word at the end: 'bash(git log *)'")
+        if tool == "bash" and words == ["*"]:
+            raise UsageError(f"bad rule {text!r}: write 'bash' for every command")
+        if tool == "bash" and _SHELL_SIGNS.search(body):
+            raise UsageError(f"bad rule {text!r}: one rule names one command; give each part of a list its own")
     return Rule(text.strip(), tool, body)
 
 
@@ -85,11 +90,9 @@ def _meant(text: str) -> str | None:
     found = re.fullmatch(r"\s*([A-Za-z]+)\s*(?:\((.*)\)\s*)?", text, re.DOTALL)
     if found is None:
         return None
-    tool = found[1].lower()
-    tool = _OTHER_NAMES.get(tool, tool)
+    tool, body = _OTHER_NAMES.get(found[1].lower(), found[1].lower()), found[2] or ""
     # A path that begins with / is the project's there, one with // the machine's.
-    body = re.sub(r":\*\s*$", " *", found[2] or "") if tool == "bash" else (found[2] or "").removeprefix("/")
-    body = body.strip()
+    body = (re.sub(r":\*\s*$", " *", body) if tool == "bash" else body.removeprefix("/")).strip()
     meant = f"{tool}({body})" if body and body != "*" else tool
     try:
         return parse_rule(meant).text if meant != text.strip() else None
@@ -100,16 +103,6 @@ def _meant(text: str) -> str | None:
 def escaped(path: str) -> str:
     """The path as a rule's glob, with its wildcard characters escaped."""
     return re.sub(r"[*?\\]", r"\\\g<0>", path)
-
-
-def _check_prefix(text: str, body: str) -> None:
-    words = body.split()
-    if any("*" in word for word in words[:-1]) or ("*" in words[-1] and words[-1] != "*"):
-        raise UsageError(f"bad rule {text!r}: in a command '*' is a separate word at the end: 'bash(git log *)'")
-    if words == ["*"]:
-        raise UsageError(f"bad rule {text!r}: write 'bash' for every command")
-    if _SHELL_SIGNS.search(body):
-        raise UsageError(f"bad rule {text!r}: one rule names one command; give each part of a list its own")
 
 
 @cache

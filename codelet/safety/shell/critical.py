@@ -48,13 +48,11 @@ def _reasons(script: Script, workspace: Path) -> Iterator[str]:
         yield "it removes the whole file system or home"
     for part in script.parts:
         for place in [] if isinstance(part, UnclearPart) else [Location(cwd, root) for cwd in sorted(part.folders)]:
-            found: list[str | None] = []
             if isinstance(part, SimpleCommand):
                 known = [word.text for word in part.words if not word.splits]
-                found = [_simple(base_name(words[0]), words, place) for words in unwrapped(known)]
+                yield from filter(None, (_simple(base_name(words[0]), words, place) for words in unwrapped(known)))
             elif isinstance(part, Redirect) and part.access == "write":
-                found = [forbidden_place(part.target.text, place)]
-            yield from filter(None, found)
+                yield from filter(None, [forbidden_place(part.target.text, place)])
 
 
 def _simple(name: str, words: list[str], place: Location) -> str | None:

@@ -74,9 +74,8 @@ def _judged(command: str, rules: Rules, *, sandboxed: bool, unconfined: bool) ->
     if why:
         parts = _by_parts(command, script, rules, sandboxed=sandboxed).parts
         return Verdict("deny", "critical", f"critical: {why}", parts=parts, person_may=True)
-    asking = _rule_for_any(script, rules.ask)
-    if asking:
-        return Verdict("ask", "execute", f"the rule {asking.text} asks", rule=asking.text)
+    if rule := _rule_for_any(script, rules.ask):
+        return Verdict("ask", "execute", f"the rule {rule.text} asks", rule=rule.text)
     bare = next((rule for rule in rules.allow if rule.tool == "bash" and rule.body is None), None)
     if script.unread or bare is None:
         return _by_parts(command, script, rules, sandboxed=sandboxed, unconfined=unconfined)
