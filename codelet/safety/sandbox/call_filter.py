@@ -58,23 +58,6 @@ def filter_program(*, network: bool, metadata: bool, writing: bool = False) -> b
     lines += [_line(_AT_LEAST, 0x40000000, 0, 1), _REFUSE]  # x32: the same calls by other numbers
     calls = read_table("calls")
     numbers = {name: row.split()[column] for key in calls if key != "opening" for name, row in calls[key].items()}
-    for name, block in _blocks(network=network, metadata=metadata, writing=writing).items():
-        if numbers[name] != "-":
-            lines += [_line(_EQUAL, int(numbers[name]), 0, len(block)), *block]
-    lines.append(_ALLOW)
-    return b"".join(lines)
-
-
-def helped_calls() -> dict[str, list[str]]:
-    """The calls that the helper of Landlock answers, by number: the name and the further columns of the table."""
-    _, column = _MACHINES[platform.machine()]
-    rows = {**read_table("calls")["helped"], **read_table("calls")["writing"]}
-    return {row.split()[column]: [name, *row.split()[2:]] for name, row in rows.items()}
-
-
-def _blocks(*, network: bool, metadata: bool, writing: bool) -> dict[str, list[bytes]]:
-    """The filter's lines for each call that it examines."""
-    calls = read_table("calls")
     refused = [*calls["refused"], *(() if metadata else (*calls["metadata"], *calls["shared memory"]))]
     blocks = {name: [_REFUSE] for name in refused}
     blocks |= {name: [_UNKNOWN] for name in calls["missing"]}
@@ -94,7 +77,17 @@ def _blocks(*, network: bool, metadata: bool, writing: bool) -> dict[str, list[b
         blocks |= {name: [_UNKNOWN] for name in calls["opening unseen"]}
     internet = [_AF_INET, _AF_INET6, _AF_NETLINK] if network or metadata else []
     blocks["socket"] = _unless(0, internet, refuse=False)
-    return blocks
+    for name, block in blocks.items():
+        if numbers[name] != "-":
+            lines += [_line(_EQUAL, int(numbers[name]), 0, len(block)), *block]
+    return b"".join((*lines, _ALLOW))
+
+
+def helped_calls() -> dict[str, list[str]]:
+    """The calls that the helper of Landlock answers, by number: the name and the further columns of the table."""
+    _, column = _MACHINES[platform.machine()]
+    rows = {**read_table("calls")["helped"], **read_table("calls")["writing"]}
+    return {row.split()[column]: [name, *row.split()[2:]] for name, row in rows.items()}
 
 
 def _unless(argument: int, values: Sequence[int], *, refuse: bool) -> list[bytes]:

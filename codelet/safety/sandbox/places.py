@@ -197,8 +197,15 @@ def _toolchains(root: str, search: str, named: Sequence[tuple[str, str]], more: 
     spelled = [f"{home}/{name}" for name in TOOLCHAINS]
     spelled += [place for name in GIT_SETTINGS if _is_plain(place := f"{home}/{name}")]
     spelled += [f"{place}/{inner}".rstrip("/") for name, place in named for inner in VARIABLES[name]]
-    spelled += [sys.prefix, sys.base_prefix, *_of_path(search, home)]
-    spelled += [os.path.expanduser(place) for place in more]
+    spelled += [sys.prefix, sys.base_prefix, *map(os.path.expanduser, more)]
+    own = {home, *(f"{home}/{name.partition('/')[0]}" for name in TOOLCHAINS if "/" in name)}
+    for folder in filter(os.path.isabs, search.split(os.pathsep)):  # with its whole toolchain if it is in one
+        spelled.append(folder)
+        for place in {os.path.normpath(folder), os.path.realpath(folder)}:
+            prefix, _, name = place.rpartition("/")
+            toolchain = name in ("bin", "sbin", ".bin", "Scripts") and prefix not in ("", *own)
+            if toolchain and any(os.path.lexists(f"{prefix}/{mark}") for mark in word_list("visible", "toolchain")):
+                spelled.append(prefix)
     both = {os.path.normpath(each) for place in spelled for each in (place, os.path.realpath(place))}
     holders = (root, home, os.path.realpath(home), "/")
     kept = sorted(
@@ -212,18 +219,6 @@ def _toolchains(root: str, search: str, named: Sequence[tuple[str, str]], more: 
         if not any(contained(place, one) for one in around):
             around.append(place)
     return outermost[len(seen_of_system()) :] + inner
-
-
-def _of_path(search: str, home: str) -> Iterator[str]:
-    """The folders of PATH, each with its whole toolchain if it is one."""
-    own = {home, *(f"{home}/{name.partition('/')[0]}" for name in TOOLCHAINS if "/" in name)}
-    for folder in filter(os.path.isabs, search.split(os.pathsep)):
-        yield folder
-        for place in {os.path.normpath(folder), os.path.realpath(folder)}:
-            prefix, _, name = place.rpartition("/")
-            toolchain = name in ("bin", "sbin", ".bin", "Scripts") and prefix not in ("", *own)
-            if toolchain and any(os.path.lexists(f"{prefix}/{mark}") for mark in word_list("visible", "toolchain")):
-                yield prefix
 
 
 def _is_plain(settings: str) -> bool:

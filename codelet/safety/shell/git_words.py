@@ -19,7 +19,7 @@ from codelet.safety.sandbox.places import find_attributes
 from codelet.safety.shell import programs
 from codelet.safety.shell.programs import Location, ParsedArguments, RefusedError, folder_reached
 from codelet.safety.tables import word_list
-from codelet.system.git.hardening import OPTIONS, find_repository, stray
+from codelet.system.git.hardening import OPTIONS, Repository, find_repository, stray
 
 _MOST_OBJECTS = 8
 _PRINTS = word_list("shell", "git", "commands")
@@ -50,21 +50,30 @@ def check_git(words: Sequence[str], place: Location, *, mounts: bool) -> ParsedA
     parsed = programs.parse_arguments(f"git {name}", programs.READ_ONLY_GIT[name], rest)
     if name in ("stash", "worktree") and rest[:1] != (parsed.operands[:1] or [""]):
         raise RefusedError(f"git {name} without a subcommand in front")
-    _refuse_other_repository(place)
+    folder = place.cwd  # the repository must be the workspace's own: another one inside came with the files
+    while not os.path.lexists(f"{folder}/.git") and folder not in ("/", place.root):
+        if all(Path(folder, name).exists() for name in ("HEAD", "objects", "refs")):
+            raise RefusedError(f"{folder} is a bare repository among the files")
+        folder = folder.rpartition("/")[0] or "/"
+    if folder != place.root and contained(folder, place.root):
+        raise RefusedError(f"{folder} holds another repository")
+    repository = find_repository(place.cwd)
+    if repository is not None and (why := stray(repository, place.root)):
+        raise RefusedError(why)
     if name in ("branch", "tag"):
         if parsed.operands and not parsed.has(*_LISTS):
             raise RefusedError("git branch and git tag with a name create it")
         parsed.uses[:] = []  # `--contains` and the like take any next word as a commit
     if name == "reflog" and parsed.operands[:1] and parsed.operands[0] in ("expire", "delete", "drop", "write"):
         raise RefusedError(f"git reflog {parsed.operands[0]} writes")
-    _refuse_passwords(name, parsed, place)
+    _refuse_passwords(name, parsed, repository)
     _refuse_content(name, parsed, place, mounts=mounts)
     for _, text in list(parsed.uses):
         parsed.uses += [("rev", path) for path in dict.fromkeys(possible_paths(text))]
     return parsed
 
 
-def _refuse_passwords(name: str, parsed: ParsedArguments, place: Location) -> None:
+def _refuse_passwords(name: str, parsed: ParsedArguments, repository: Repository | None) -> None:
     """Raise RefusedError if it may print a credential, or a remote's address with a password."""
     if name == "config":
         key = "".join(parsed.operands).lower()
@@ -75,7 +84,6 @@ def _refuse_passwords(name: str, parsed: ParsedArguments, place: Location) -> No
         or (name == "config" and not key.startswith("user."))
         or any("remotename" in (value or "") or "url" in (value or "") for _, value in parsed.options)
     )
-    repository = find_repository(place.cwd)
     if shows and repository is not None and any(map(holds_password, repository.configurations)):
         raise RefusedError("an address in git's configuration holds a password")
 
@@ -152,20 +160,6 @@ def _ask(place: Location, *words: str) -> str:
     if (printed := ask_git(place.cwd, *words)) is None:
         raise RefusedError("git does not answer in time what the command would read")
     return printed.partition("\n")[2]
-
-
-def _refuse_other_repository(place: Location) -> None:
-    """Raise RefusedError unless it is the workspace's own repository: another one inside came with the files."""
-    folder = place.cwd
-    while not os.path.lexists(f"{folder}/.git") and folder not in ("/", place.root):
-        if all(Path(folder, name).exists() for name in ("HEAD", "objects", "refs")):
-            raise RefusedError(f"{folder} is a bare repository among the files")
-        folder = folder.rpartition("/")[0] or "/"
-    if folder != place.root and contained(folder, place.root):
-        raise RefusedError(f"{folder} holds another repository")
-    repository = find_repository(place.cwd)
-    if repository is not None and (why := stray(repository, place.root)):
-        raise RefusedError(why)
 
 
 def possible_paths(text: str) -> Iterator[str]:
