@@ -12,7 +12,7 @@ import pytest
 from codelet.errors import UsageError
 from codelet.safety import Policy
 from codelet.safety.rules import escaped, parse_rule
-from codelet.safety.verdict import Mode, Touch
+from codelet.safety.verdict import MODES, Mode, Touch
 
 
 def bash(policy: Policy, command: str, *, sandboxed: bool = True) -> str:
@@ -147,6 +147,17 @@ def test_a_deny_rule_reaches_into_nested_shells(workspace: Path) -> None:
         "sudo -u me make x",
     ):
         assert bash(policy, line) == "deny", line
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("tool", ["edit", "write"])
+def test_a_rule_for_files_holds_for_redirections_too(workspace: Path, tool: str, mode: Mode) -> None:
+    policy = Policy(workspace, mode, allow=["bash"], deny=[f"{tool}(src/**)"], ask=[f"{tool}(docs/**)"])
+    for line in ("echo > src/new.py", "ls && cat a.txt >> ./src/../src/new.py", "cd src && ls > new.py"):
+        assert bash(policy, line) == "deny", line
+    assert bash(policy, "echo > docs/new.md") == "ask"
+    assert bash(policy, "cat < src/app.py; echo > new.py") == "allow"
+    assert bash(Policy(workspace, mode, deny=[tool]), "echo > new.py") == "deny"
 
 
 def test_deny_beats_ask_beats_allow(workspace: Path) -> None:

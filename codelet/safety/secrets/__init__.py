@@ -64,8 +64,17 @@ class Masker:
 
     def mask(self, text: str, *, patterns: bool = False) -> str:
         """`text` with live secrets replaced by their name; with `patterns` also what looks like any token."""
+        merged: list[tuple[int, int, str]] = []
         if len(text) >= SHORTEST_SECRET and any(map(text.__contains__, self._probes)):
-            text = _without(text, self._forms)
+            # All are found before one is masked, because the forms of a secret share pieces.
+            for first, last, name in sorted((*span, form.name) for form in self._forms for span in _spans(text, form)):
+                before = merged[-1] if merged else (0, -1, "")
+                if first < before[1] or (first == before[1] and name == before[2]):
+                    merged[-1] = (before[0], max(last, before[1]), before[2])
+                else:
+                    merged.append((first, last, name))
+        for first, last, name in reversed(merged):
+            text = f"{text[:first]}[masked {name}]{text[last:]}"
         return secret_pattern().sub(_masked_by_form, text) if patterns else text
 
     def pieces(self) -> list[list[str]]:
@@ -141,23 +150,6 @@ def spellings(value: str) -> set[str]:
         forms.add(encoded[(0, 2, 3)[shift] : -1])
         forms.add(encoded[(0, 2, 3)[shift] : -1].replace("+", "-").replace("/", "_"))
     return {form for form in forms if len(form) >= SHORTEST_SECRET}
-
-
-def _without(text: str, forms: Iterable[_Form]) -> str:
-    """`text` with the forms, and every piece of them that is long enough, masked.
-
-    All are found before one is masked, because the forms of a secret share pieces.
-    """
-    merged: list[tuple[int, int, str]] = []
-    for first, last, name in sorted((*span, form.name) for form in forms for span in _spans(text, form)):
-        before = merged[-1] if merged else (0, -1, "")
-        if first < before[1] or (first == before[1] and name == before[2]):
-            merged[-1] = (before[0], max(last, before[1]), before[2])
-        else:
-            merged.append((first, last, name))
-    for first, last, name in reversed(merged):
-        text = f"{text[:first]}[masked {name}]{text[last:]}"
-    return text
 
 
 def _spans(text: str, form: _Form) -> list[tuple[int, int]]:

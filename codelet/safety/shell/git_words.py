@@ -103,7 +103,15 @@ def _refuse_content(name: str, parsed: ParsedArguments, place: Location, *, moun
         raise RefusedError("git show of many references, which may be content whose file is not named")
     elif name == "diff":
         objects = [one for one in parsed.operands if _HASH.fullmatch(one)]
-    _refuse_objects(objects, place)
+    if len(objects) > _MOST_OBJECTS:
+        raise RefusedError(f"git shows more than {_MOST_OBJECTS} objects")
+    for one in objects:  # content that is named by its hash or a tag: its file's name is unknown
+        if type(one) is not str:
+            raise RefusedError("git shows an object that is known only at run time")
+        if ":" in one or one == "--" or _SURE_COMMIT.fullmatch(one) or Path(place.cwd, one).exists():
+            continue
+        if _ask(place, "cat-file", "-t", f"{one.lstrip('^').partition('..')[0]}^{{}}").strip() == "blob":
+            raise RefusedError(f"{one} is content whose file is not named")
     prints = name in ("show", "diff", "grep", "range-diff") or parsed.has(*_PATCH)
     prints = prints or (name == "stash" and parsed.operands[:1] == ["show"] and bool(parsed.options))
     if not prints or (name != "grep" and parsed.has(*_SUMMARIES) and not parsed.has("-S", "-G", "-L")):
@@ -118,19 +126,6 @@ def _refuse_content(name: str, parsed: ParsedArguments, place: Location, *, moun
     if secret := kept_secret(place, history=history):
         what = f"git {name} {oracle[0]}" if oracle else f"git {name}"
         raise RefusedError(f"{what} may show {secret}, which git keeps")
-
-
-def _refuse_objects(operands: Sequence[str], place: Location) -> None:
-    """Raise RefusedError for content that is named by its hash or a tag: its file's name is unknown."""
-    if len(operands) > _MOST_OBJECTS:
-        raise RefusedError(f"git shows more than {_MOST_OBJECTS} objects")
-    for operand in operands:
-        if type(operand) is not str:
-            raise RefusedError("git shows an object that is known only at run time")
-        if ":" in operand or operand == "--" or _SURE_COMMIT.fullmatch(operand) or Path(place.cwd, operand).exists():
-            continue
-        if _ask(place, "cat-file", "-t", f"{operand.lstrip('^').partition('..')[0]}^{{}}").strip() == "blob":
-            raise RefusedError(f"{operand} is content whose file is not named")
 
 
 _ADDED = "--all --root -c --full-history --no-renames --diff-filter=A --name-only --format= -z".split()

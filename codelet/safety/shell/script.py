@@ -56,33 +56,30 @@ def judge_script(command: str, rules: Rules, *, sandboxed: bool, unconfined: boo
     """
     if not command.strip() or "\0" in command:
         return Verdict("ask", "execute", "it holds a NUL character" if "\0" in command else "an empty command")
-    try:
-        return _judged(command, rules, sandboxed=sandboxed, unconfined=unconfined and sandboxed)
-    except OSError:
-        return Verdict("ask", "execute", "the files that it names changed while they were looked at")
-
-
-def _judged(command: str, rules: Rules, *, sandboxed: bool, unconfined: bool) -> Verdict:
+    unconfined = unconfined and sandboxed
     resolved.cache_clear()
     is_supplied.cache_clear()
-    script = read_script(command, rules.workspace)
-    why = critical.find_critical(script, rules.workspace)
-    if why and why != REWRITES_HISTORY:
-        return Verdict("deny", "critical", f"critical: {why}")
-    if rule := _rule_for_any(script, rules.deny):
-        return Verdict("deny", "execute", f"the rule {rule.text} denies it", rule=rule.text)
-    if why:
-        parts = _by_parts(command, script, rules, sandboxed=sandboxed).parts
-        return Verdict("deny", "critical", f"critical: {why}", parts=parts, person_may=True)
-    if rule := _rule_for_any(script, rules.ask):
-        return Verdict("ask", "execute", f"the rule {rule.text} asks", rule=rule.text)
-    bare = next((rule for rule in rules.allow if rule.tool == "bash" and rule.body is None), None)
-    if script.unread or bare is None:
-        return _by_parts(command, script, rules, sandboxed=sandboxed, unconfined=unconfined)
-    judged = _by_parts(command, script, rules, sandboxed=sandboxed)
-    if judged.tier == "read" and judged.action == "allow" and not unconfined:
-        return judged  # it only reads: plans and profiles allow that
-    return Verdict("allow", "execute", f"the rule {bare.text} allows it", rule=bare.text)
+    try:
+        script = read_script(command, rules.workspace)
+        why = critical.find_critical(script, rules.workspace)
+        if why and why != REWRITES_HISTORY:
+            return Verdict("deny", "critical", f"critical: {why}")
+        if rule := _rule_for_any(script, rules.deny, rules.workspace):
+            return Verdict("deny", "execute", f"the rule {rule.text} denies it", rule=rule.text)
+        if why:
+            parts = _by_parts(command, script, rules, sandboxed=sandboxed).parts
+            return Verdict("deny", "critical", f"critical: {why}", parts=parts, person_may=True)
+        if rule := _rule_for_any(script, rules.ask, rules.workspace):
+            return Verdict("ask", "execute", f"the rule {rule.text} asks", rule=rule.text)
+        bare = next((rule for rule in rules.allow if rule.tool == "bash" and rule.body is None), None)
+        if script.unread or bare is None:
+            return _by_parts(command, script, rules, sandboxed=sandboxed, unconfined=unconfined)
+        judged = _by_parts(command, script, rules, sandboxed=sandboxed)
+        if judged.tier == "read" and judged.action == "allow" and not unconfined:
+            return judged  # it only reads: plans and profiles allow that
+        return Verdict("allow", "execute", f"the rule {bare.text} allows it", rule=bare.text)
+    except OSError:
+        return Verdict("ask", "execute", "the files that it names changed while they were looked at")
 
 
 def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool, unconfined: bool = False) -> Verdict:
@@ -203,8 +200,16 @@ def _judge_write(part: Redirect, finding: PartFinding, rules: Rules) -> PartFind
     return PartFinding(tier="write")
 
 
-def _rule_for_any(script: Script, rules: Sequence[Rule]) -> Rule | None:
-    """The first rule that covers any command of the script, also in wrappers and nested scripts."""
+def _rule_for_any(script: Script, rules: Sequence[Rule], workspace: Path) -> Rule | None:
+    """The first rule that covers a file into which the script redirects, or any of its commands, also in wrappers and
+    nested scripts.
+    """
+    of_files = [rule for rule in rules if rule.tool in ("write", "edit")]
+    for part in script.parts if of_files else ():
+        for cwd in part.folders if isinstance(part, Redirect) and part.access == "write" else ():
+            place = judge_path(part.target.text, "write", workspace, cwd, shell=True).place or part.target.text
+            if rule := next((one for one in of_files if one.matches_path(relative_name(place, workspace))), None):
+                return rule
     rules = [rule for rule in rules if rule.tool == "bash"]
     if bare := next((rule for rule in rules if rule.body is None), None):
         return bare

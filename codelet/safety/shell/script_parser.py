@@ -276,18 +276,9 @@ class _Reader:
         self.after = after
         words, self._late = words + self._late + late, []
         self.script.parts.append(SimpleCommand(tuple(words), tuple(assignments), self._folders(), self.lost))
-        if words and words[0].text == "cd" and words[0].plain:
-            self._follow(words[1:])
-
-    def _folders(self) -> frozenset[str]:
-        """The possible folders of the next command."""
-        if self.after != "&&":
-            self.sure = self.all
-        return self.sure
-
-    def _follow(self, words: list[Word]) -> None:
-        """Follow a `cd` with these words."""
-        operands = words[1:] if words[:1] and words[0].text == "--" else words
+        if not (words and words[0].text == "cd" and words[0].plain):
+            return
+        operands = words[2:] if words[1:2] and words[1].text == "--" else words[1:]
         text = operands[0].text if operands else os.environ.get("HOME", "/")
         reached = frozenset(os.path.normpath(text if text[:1] == "/" else f"{cwd}/{text}") for cwd in self._folders())
         if len(operands) != 1 or not operands[0].plain or text.startswith("-"):
@@ -297,6 +288,12 @@ class _Reader:
         elif len(operands) < 2:
             self.all |= reached
             self.sure = self.all if self.inner or self.after == "||" else reached
+
+    def _folders(self) -> frozenset[str]:
+        """The possible folders of the next command."""
+        if self.after != "&&":
+            self.sure = self.all
+        return self.sure
 
     def _variable(self, node: Node) -> None:
         """Read `name=value` as a statement."""
