@@ -206,9 +206,11 @@ def _rule_for_any(script: Script, rules: Sequence[Rule], workspace: Path) -> Rul
     """
     of_files = [rule for rule in rules if rule.tool in ("write", "edit")]
     for part in script.parts if of_files else ():
-        for cwd in part.folders if isinstance(part, Redirect) and part.access == "write" else ():
-            place = judge_path(part.target.text, "write", workspace, cwd, shell=True).place or part.target.text
-            if rule := next((one for one in of_files if one.matches_path(relative_name(place, workspace))), None):
+        if isinstance(part, Redirect) and part.access == "write":
+            target = part.target.text
+            found = [judge_path(target, "write", workspace, cwd, shell=True).place or target for cwd in part.folders]
+            names = [relative_name(place, workspace) for place in found]
+            if rule := next((one for one in of_files if any(map(one.matches_path, names))), None):
                 return rule
     rules = [rule for rule in rules if rule.tool == "bash"]
     if bare := next((rule for rule in rules if rule.body is None), None):
