@@ -44,7 +44,6 @@ class AnthropicProvider(NativeProvider):
         self._last_mark = -1
         self._shared_end = ""
         self._offered: Sequence[dict[str, Any]] = ()
-        self.quirks = self.quirks.replace(structured="always" if self._at_home else "alone")
         self.path = "/messages" if endpoint.base.endswith("/v1") else "/v1/messages"
         self._own = own
         self._hides = own and holds("hides", model)

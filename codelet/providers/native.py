@@ -137,6 +137,8 @@ class NativeProvider(ABC):
         if self.over_http:
             self._http = HttpClient(endpoint.base, options.deadlines, endpoint.check, shows=options.debug_requests)
         self.quirks = self._first_quirks()
+        if self.quirks.structured == "always" and endpoint.base != endpoint.vendor.base:
+            self.quirks = self.quirks.replace(structured="alone")
         self.notes: list[str] = []
         self.learnt: set[str] = set()
         self.asked: AskedEffort | None = None
@@ -228,10 +230,6 @@ class NativeProvider(ABC):
         from codelet.providers.content.picture_forms import without_refused
 
         return without_refused(message, sees=self.quirks.images, refused=self.refused_images)
-
-    @property
-    def _at_home(self) -> bool:
-        return self._endpoint.base == self._endpoint.vendor.base
 
     def _answer_fields(self, request: protocol.Request) -> dict[str, Any]:
         """The fields with the schema of the final answer, in all requests or only in those without tools.
@@ -345,8 +343,6 @@ class OpenAIWire(NativeProvider):
 
     def __init__(self, model: str, endpoint: Endpoint, options: protocol.ProviderOptions, *, origin: str) -> None:
         super().__init__(model, endpoint, options, origin=origin)
-        if self.quirks.structured == "always" and not self._at_home:
-            self.quirks = self.quirks.replace(structured="alone")
         self._last_mark = -1
         self._turns = Turns()
         if endpoint.base.count("/") == 2:  # most servers have a path, /v1, which is easily forgotten
