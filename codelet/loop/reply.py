@@ -15,7 +15,6 @@ from codelet.providers.protocol import (
     BlockChunk,
     BlocksChunk,
     Chunk,
-    DroppedChunk,
     ExtraChunk,
     FinishChunk,
     FinishReason,
@@ -103,10 +102,9 @@ class Reply:
                 self._add_call_piece(chunk)
             case ExtraChunk():
                 _merge(self._extra, chunk.extra)
-            case DroppedChunk():
-                self.dropped = chunk.count
             case UsageChunk():
                 self.usage = chunk.usage if chunk.usage.known else self.usage
+                self.dropped = chunk.dropped or self.dropped
             case RefusalChunk():
                 self.refusal += chunk.text
             case FinishChunk():

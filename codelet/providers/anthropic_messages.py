@@ -184,8 +184,7 @@ class MessageDecoder(protocol.Decoder):
         index, part = event.get("index", 0), event.get("content_block") or event.get("delta") or {}
         match event.get("type"), part.get("type"):
             case "message_start", _:
-                message = event.get("message") or {}
-                return [self._usage(message.get("usage")), *_dropped(message)]
+                return [self._usage(event.get("message") or {})]
             case "content_block_start", "tool_use":
                 call = protocol.ToolCallChunk(index=index, id=as_text(part.get("id")), name=as_text(part.get("name")))
                 return [protocol.BlockChunk("tool_use"), call]
@@ -212,14 +211,14 @@ class MessageDecoder(protocol.Decoder):
             case "message_delta", _:
                 reason = part.get("stop_reason")
                 finish = [protocol.FinishChunk(_FINISH.get(reason, "stop"))] if reason else []
-                return [self._usage(event.get("usage")), *_dropped(event), *finish]
+                return [self._usage(event), *finish]
             case "error", _:
                 raise protocol.ErrorEvent(event.get("error") or {})
         return []
 
-    def _usage(self, reported: object) -> protocol.UsageChunk:
+    def _usage(self, report: dict[str, Any]) -> protocol.UsageChunk:
         """Later reports replace the fields they name; input is the sum of its three parts."""
-        if isinstance(reported, dict):
+        if isinstance(reported := report.get("usage"), dict):
             self._input.update({name: as_count(value) for name, value in reported.items() if value is not None})
             if isinstance(cached := reported.get("cache_creation"), dict):
                 self._input["hour"] = as_count(cached.get("ephemeral_1h_input_tokens"))
@@ -227,12 +226,7 @@ class MessageDecoder(protocol.Decoder):
         read, write = get("cache_read_input_tokens", 0), get("cache_creation_input_tokens", 0)
         total = get("input_tokens", 0) + read + write
         usage = Usage(total_input=total, cache_read=read, cache_write=write, output=get("output_tokens", 0))
-        return protocol.UsageChunk(usage.replace(cache_write_hour=min(get("hour", 0), write)))
-
-
-def _dropped(reported: dict[str, Any]) -> list[protocol.Chunk]:
-    """The number of thinking blocks that the API left out, from `input_transformations`."""
-    entries = reported.get("input_transformations")
-    kinds = [value_at(entry, "type") for entry in entries] if isinstance(entries, list) else []
-    count = kinds.count("thinking_dropped")
-    return [protocol.DroppedChunk(count)] if count else []
+        changes = report.get("input_transformations")
+        kinds = [value_at(change, "type") for change in changes] if isinstance(changes, list) else []
+        hour = min(get("hour", 0), write)
+        return protocol.UsageChunk(usage.replace(cache_write_hour=hour), kinds.count("thinking_dropped"))

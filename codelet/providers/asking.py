@@ -48,7 +48,11 @@ async def ask(base: str, headers: Mapping[str, str], name: str, *, local: bool) 
             found += map(_of_entry, named or (entries if len(entries) == 1 else ()))  # one alone has any name
             if local:
                 root = base.rstrip("/").removesuffix("/v1")
-                found.append(_of_props(await _answer(root, "/props", headers)))
+                props = await _answer(root, "/props", headers)
+                sizes = value_at(props, "n_ctx"), value_at(props, "default_generation_settings", "n_ctx")
+                tools = _flag(value_at(props, "chat_template_caps", "supports_tools"))
+                images = _flag(value_at(props, "modalities", "vision"))
+                found.append(ServerFacts(_least(sizes), None, tools, images))
                 if all(facts.window is None for facts in found):
                     found.append(await _ask_ollama(root, headers, name))
 
@@ -66,15 +70,6 @@ def _of_entry(entry: dict[str, Any]) -> ServerFacts:
         max_output=_least(value_at(place, name) for place in places for name in _OUTPUTS),
         tools=_lists(value_at(entry, "supported_parameters"), "tools"),
         images=_lists(value_at(entry, "architecture", "input_modalities"), "image"),
-    )
-
-
-def _of_props(props: object) -> ServerFacts:
-    tools, sees = value_at(props, "chat_template_caps", "supports_tools"), value_at(props, "modalities", "vision")
-    return ServerFacts(
-        window=_least([value_at(props, "n_ctx"), value_at(props, "default_generation_settings", "n_ctx")]),
-        tools=tools if isinstance(tools, bool) else None,
-        images=sees if isinstance(sees, bool) else None,
     )
 
 
@@ -136,6 +131,10 @@ async def exchange(
         finally:
             await client.close()
     return None
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _lists(values: object, word: str) -> bool | None:

@@ -60,8 +60,11 @@ class PrefixCache:
         keep = same.index(False) if False in same else len(same)
         del self._messages[keep:], self._fragments[keep:], self._digests[keep + 1 :]
         for message in messages[keep:]:
-            sent = message if self._goes_back(message) else without_reasoning(message)
-            fragment = self._encode(sent)
+            thinks = self._returned != "all" and message["role"] == "assistant" and has_reasoning(message)
+            if thinks and not (self._returned == "valid" and message.get("bound_to") == self.digest):
+                fragment = self._encode(without_reasoning(message))
+            else:
+                fragment = self._encode(message)
             self._messages.append(message)
             self._fragments.append(fragment)
             if self._bound:
@@ -71,11 +74,6 @@ class PrefixCache:
     @property
     def digest(self) -> str:
         return self._digests[-1]
-
-    def _goes_back(self, message: Message) -> bool:
-        if self._returned == "all" or message["role"] != "assistant" or not has_reasoning(message):
-            return True
-        return self._returned == "valid" and message.get("bound_to") == self.digest
 
 
 def _digest(before: str, data: bytes) -> str:

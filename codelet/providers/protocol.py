@@ -63,12 +63,6 @@ class BlocksChunk(Record):
     blocks: list[dict[str, Any]]
 
 
-class DroppedChunk(Record):
-    """The number of earlier reasoning blocks that the server left out as invalid."""
-
-    count: int
-
-
 class ExtraChunk(Record):
     """Fields that go back with the answer's text."""
 
@@ -95,9 +89,10 @@ class RefusalChunk(Record):
 
 
 class UsageChunk(Record):
-    """The usage so far; a later one replaces an earlier one."""
+    """The usage so far; a later one replaces an earlier one. `dropped`: invalid earlier blocks the server left out."""
 
     usage: Usage
+    dropped: int = 0
 
 
 class FinishChunk(Record):
@@ -129,7 +124,7 @@ class NoteChunk(Record):
     text: str
 
 
-_Content = TextChunk | ReasoningChunk | BlockChunk | BlocksChunk | DroppedChunk | ExtraChunk | RefusalChunk
+_Content = TextChunk | ReasoningChunk | BlockChunk | BlocksChunk | ExtraChunk | RefusalChunk
 Chunk = _Content | ToolCallChunk | UsageChunk | FinishChunk | RetryChunk | NoteChunk
 
 
@@ -304,7 +299,7 @@ async def with_retries(
                     if size > LARGEST_ANSWER or len(calls) > MOST_CALLS:  # an endless answer must not fill the memory
                         most = f"{LARGEST_ANSWER / 1e6:.0f} MB or {MOST_CALLS:,} tool calls"
                         raise ProviderError(f"the answer has more than {most}: it was not read to its end")
-                    begun = begun or not isinstance(chunk, UsageChunk | NoteChunk | BlockChunk | DroppedChunk)
+                    begun = begun or not isinstance(chunk, UsageChunk | NoteChunk | BlockChunk)
                     yield chunk
             return
         except ProviderError as error:
