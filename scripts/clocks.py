@@ -34,8 +34,7 @@ def main() -> int:
             continue
         lines = ["", *path.read_text(encoding="utf-8").splitlines()]
         for number, what in sorted(set(_found(ast.parse("\n".join(lines[1:]))))):
-            above = lines[number - 1].strip()
-            reason = REASON.search(lines[number]) or REASON.match(above)
+            reason = REASON.search(lines[number]) or REASON.match(lines[number - 1].strip())
             place = f"{path.relative_to(ROOT)}:{number}: {what}"
             if reason:
                 explained.append(f"{place} ({reason[1]})")

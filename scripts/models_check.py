@@ -30,9 +30,7 @@ def main(arguments: list[str]) -> int:
     listed: Map = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     today = datetime.now(UTC).date().isoformat()
     stale = [*stale_names(listed, today), *stale_prices(listed)]
-    for line in stale:
-        print(line)
-    print(f"{len(stale)} stale")
+    print(*stale, f"{len(stale)} stale", sep="\n")
     return 1 if stale else 0
 
 

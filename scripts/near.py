@@ -92,7 +92,7 @@ def main(files: list[str]) -> int:
                 break
             functions += len(_TEST.findall(test.read_text(encoding="utf-8")))
             found[test] = None
-    print("\n".join(str(path.relative_to(ROOT)) for path in found))
+    print(*(path.relative_to(ROOT) for path in found), sep="\n")
     return 0
 
 

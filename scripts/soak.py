@@ -190,11 +190,8 @@ class User:
             return []
         first, last = self.measured[0], self.measured[-1]
         bounds = {"kib": _MOST_KIB + _MOST_KIB_A_TURN * turns * (len(self.measured) - 1) // _PARTS, **_MOST}
-        return [
-            f"{name}: {first[name]}, at the end {last[name]}"
-            for name, most in bounds.items()
-            if last[name] - first[name] > most
-        ]
+        grown = [name for name, most in bounds.items() if last[name] - first[name] > most]
+        return [f"{name}: {first[name]}, at the end {last[name]}" for name in grown]
 
 
 def soak(folder: Path, server: ModelServer, turns: int, chance: random.Random, interrupts: float) -> int:
@@ -226,8 +223,8 @@ def soak(folder: Path, server: ModelServer, turns: int, chance: random.Random, i
             problems += user.leave()
     problems += model.wrong[:10] + user.growth(turns)
     print(*problems, sep="\n", end="\n" * bool(problems))
-    done = (time.monotonic() - begun) / 60
-    print(f"{turns} turns in {done:.0f} minutes; answers {dict(model.counts)}; {len(problems)} problems")
+    minutes = (time.monotonic() - begun) / 60
+    print(f"{turns} turns in {minutes:.0f} minutes; answers {dict(model.counts)}; {len(problems)} problems")
     return 1 if problems else 0
 
 

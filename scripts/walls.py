@@ -69,7 +69,6 @@ _ASKED = ("printed a secret: remote", "printed a secret: workspace")
 """The policy asks before git prints these secrets."""
 
 _Way = Literal["bubblewrap", "landlock"]
-_Facts = dict[str, tuple[int, int, int, bytes]]
 
 
 def main() -> int:
@@ -221,9 +220,9 @@ def _shows(output: str, secret: str) -> bool:
     return any(form.lower() in plain for form in forms)
 
 
-def _facts(folder: Path) -> _Facts:
+def _facts(folder: Path) -> dict[str, tuple[int, int, int, bytes]]:
     """The facts of every file but its access time."""
-    found: _Facts = {}
+    found = {}
     for top, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(top, name)

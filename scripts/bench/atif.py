@@ -29,31 +29,27 @@ def trajectory(export: dict[str, Any], version: str = "unknown") -> dict[str, An
     if len(answers) == len(requests):
         for step, request in zip(answers, requests, strict=True):
             step["timestamp"] = datetime.fromtimestamp(request["timestamp"], UTC).isoformat()
-            step["metrics"] = {
-                "prompt_tokens": request["total_input"],
-                "completion_tokens": request["output"],
-                "cached_tokens": request["cache_read"],
-            }
+            step["metrics"] = _metrics(request, "")
     for number, step in enumerate(steps, 1):
         step["step_id"] = number
-    usage = export["token_usage"]
-    final = {
-        "total_prompt_tokens": usage["total_input"],
-        "total_completion_tokens": usage["output"],
-        "total_cached_tokens": usage["cache_read"],
-        "total_cost_usd": usage["cost"],
-        "total_steps": len(steps),
-    }
     made: dict[str, Any] = {
         "schema_version": "ATIF-v1.7",
         "session_id": export["session_id"],
         "agent": {"name": "codelet", "version": version, "model_name": export["model"]},
         "steps": steps,
-        "final_metrics": {name: value for name, value in final.items() if value is not None},
+        "final_metrics": _metrics(export["token_usage"], "total_") | {"total_steps": len(steps)},
     }
     if export.get("segments") and not archived:
         made["notes"] = "The conversation was compacted and exported without its archive: earlier steps are missing."
     return made
+
+
+def _metrics(usage: dict[str, Any], prefix: str) -> dict[str, Any]:
+    found = {
+        "prompt_tokens": usage["total_input"], "completion_tokens": usage["output"],
+        "cached_tokens": usage["cache_read"], "cost_usd": usage.get("cost"),
+    }  # fmt: skip
+    return {prefix + name: value for name, value in found.items() if value is not None}
 
 
 def _steps(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

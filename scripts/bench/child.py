@@ -103,7 +103,7 @@ def show(rows: Sequence[Row]) -> int:
             broken |= is_broken
             cells[4:] = f"at most {promise:g}{'' if reference else f' {unit}'}", "BROKEN" if is_broken else "kept"
         lines.append(cells)
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    first, *widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for name, *cells in lines:
-        print("  ".join([name.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]).rstrip())
+        print("  ".join([name.ljust(first), *map(str.rjust, cells, widths)]).rstrip())
     return broken

@@ -24,8 +24,6 @@ from codelet.system.process import capture, child_environment, run_child, shell_
 from scripts.bench.child import Row, show
 from tests.support import repo
 
-_PROMISE = 8.0
-
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -70,7 +68,7 @@ async def _measure(workspace: Path, count: int) -> int:
     for name, times, least in (("approved", approved, bash), ("confined", confined, bubblewrap)):
         over = [one - other for one, other in zip(times, least, strict=True)]
         rows.append(Row(f"{name}, against the bare one", "ms", times, least))
-        rows.append(Row(f"{name}, over the bare one", "ms", over, promise=_PROMISE))
+        rows.append(Row(f"{name}, over the bare one", "ms", over, promise=8.0))
     return show(rows)
 
 

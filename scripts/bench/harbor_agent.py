@@ -75,8 +75,11 @@ class Codelet(BaseInstalledAgent):
             command += ["--api-base", connection.execution_base_url]
         before = ON_PATH
         if self.mcp_servers:
-            servers = {"mcpServers": {server.name: _server(server) for server in self.mcp_servers}}
-            before += f"printf %s {shlex.quote(json.dumps(servers))} > /tmp/mcp.json; "
+            servers: dict[str, dict[str, object]] = {}
+            for server in self.mcp_servers:
+                given = {name: getattr(server, name, None) for name in ("command", "args", "url")}
+                servers[server.name] = {name: value for name, value in given.items() if value}
+            before += f"printf %s {shlex.quote(json.dumps({'mcpServers': servers}))} > /tmp/mcp.json; "
             command += ["--mcp", "/tmp/mcp.json"]
         await self.exec_as_agent(
             environment,
@@ -96,9 +99,3 @@ class Codelet(BaseInstalledAgent):
         usage = export["token_usage"]
         context.n_input_tokens, context.n_output_tokens = usage["total_input"], usage["output"]
         context.n_cache_tokens, context.cost_usd = usage["cache_read"], usage["cost"]
-
-
-def _server(server: object) -> dict[str, object]:
-    """Return one of Harbor's MCP servers in the form of `mcpServers`."""
-    fields = {"command": "command", "args": "args", "url": "url"}
-    return {key: value for key, name in fields.items() if (value := getattr(server, name, None))}

@@ -8,7 +8,6 @@ is downloaded.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
@@ -55,7 +54,6 @@ def measure(wire: str) -> list[Row]:
 
 
 def main() -> int:
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     return show([row for wire in ("openai", "anthropic") for row in measure(wire)])
 
 

@@ -156,8 +156,8 @@ def main() -> int:
     if options.places:
         return int(not check_places(options.places))
     if options.history:
-        short = [each.name for each in options.history if not history(each, options.commits)]
-        return int(bool(short))
+        good = [history(each, options.commits) for each in options.history]
+        return int(not all(good))
     if options.model is None:
         return int(not check_sent())
     figures = measure(options.model, options.only, options.batch, options.words)

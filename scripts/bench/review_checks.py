@@ -7,7 +7,8 @@ tool that the request offers.
 
 `check_places`: CASES is a folder with a folder for each case: `before/` (files), `change.diff`, and `expected.json`
 with `expected`: a list of `path` and `line`. The model reports a critical bug in every way of pointing that the case
-permits, and in every form of an answer. Every finding must be reported on a line or listed, and no run may end with 0.
+permits. Every finding must be reported on a line or listed, and no run may end with 0. The forms of an answer are in
+tests/review/test_model_answers.py.
 """
 
 from __future__ import annotations
@@ -224,28 +225,6 @@ def ways_to_point(files: list[FileDiff], path: str, line: int | None) -> Iterato
         yield "a file of another part", claim(own.text, each.path, own.number)
 
 
-def forms_of_answers(claim: Claim) -> Iterator[tuple[str, str]]:
-    """Deviations from the requested form, by name."""
-    changed: dict[str, Claim] = {
-        "upper case": {"severity": "CRITICAL"}, "P0": {"severity": "P0"}, "blocker": {"severity": "blocker"},
-        "a number as severity": {"severity": 0}, "per cent": {"confidence": 95}, "a percentage": {"confidence": "95%"},
-        "digits in a string": {"line": str(claim["line"])}, "a range": {"line": f"{claim['line']}-{claim['line']}"},
-        "no line": {"line": None}, "no quote": {"quote": ""},
-    }  # fmt: skip
-    for name, fields in changed.items():
-        yield name, found(claim | fields)
-    yield "no confidence", found({key: value for key, value in claim.items() if key != "confidence"})
-    yield "no rule", found({key: value for key, value in claim.items() if key not in ("rule", "category")})
-    yield "a comma too many", found(claim)[:-2] + ",]}"
-    yield "a bare list", json.dumps([claim])
-    yield "a bare object", json.dumps(claim)
-    yield "a think block", f"<think>Is it {{x}}? {found()}</think>{found(claim)}"
-    yield "words before it", f"I looked at {{x}} and [y].\n\n```json\n{found(claim)}\n```"
-    yield "over 200", found(claim, *[claim | {"severity": "low", "title": f"T{n}", "quote": ""} for n in range(210)])
-    renamed = {"file": claim["path"], "description": "It fails.", "level": "critical", "snippet": claim["quote"]}
-    yield "other names", json.dumps({"issues": [renamed | {"start_line": claim["line"]}]})
-
-
 def state_of(folder: Path, answer: str) -> tuple[str, bool]:
     """Review the last commit with that answer: where the finding is, and whether the exit status says so."""
 
@@ -277,10 +256,8 @@ def check_places(places: Sequence[Path]) -> bool:
             subprocess.run(["git", "apply", "--index", "-"], cwd=folder, input=diff, check=True)
             repo.commit(folder, {}, "Change")
             expected = json.loads((case / "expected.json").read_text())["expected"][0]
-            claims = list(ways_to_point(list(parse_diff(BytesIO(diff))), expected["path"], expected["line"]))
-            tried = [(name, found(claim)) for name, claim in claims]
-            for name, answer in [*tried, *forms_of_answers(claims[0][1])]:
-                state, is_told = state_of(folder, answer)
+            for name, claim in ways_to_point(list(parse_diff(BytesIO(diff))), expected["path"], expected["line"]):
+                state, is_told = state_of(folder, found(claim))
                 counts[state] += 1
                 lost += [] if is_told else [f"{case.name}: {name}: {state}"]
     print(f"{len(folders)} cases, {counts.total()} answers: {counts['placed']} placed, {counts['listed']} listed")

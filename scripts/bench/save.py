@@ -40,8 +40,7 @@ KEY = "sk-ant-api03-" + "Zk4x9Qw-eR7tY2uIoP5a_S8dF1gH3jK6" * 3
 def compare(name: str, snapshot: Document, folder: Path, runs: int, promise: float | None) -> list[Row]:
     """What loads and saves cost, next to the bare ones."""
     store, encoder = FileStore(folder), Encoder(default_mask(raw=False))
-    numbers = itertools.count()
-    lease, path, plain = store.lock("x.json"), folder / "x.json", folder / "plain"
+    lease, path, plain, numbers = store.lock("x.json"), folder / "x.json", folder / "plain", itertools.count()
 
     def save(document: Document) -> None:
         store.save("x.json", encoder.parts(document), lease=lease, expected=store.revision("x.json"))
@@ -51,29 +50,22 @@ def compare(name: str, snapshot: Document, folder: Path, runs: int, promise: flo
         assert stored is not None
         from_json(stored.data)
 
-    def write_plainly(data: bytes) -> None:
+    def write_plainly() -> None:
         plain.unlink(missing_ok=True)
         with plain.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
 
-    def saved() -> float:
+    def save_one_more() -> float:
         longer = snapshot.replace(messages=(*snapshot.messages, assistant(f"one more: {next(numbers)}")))
         return timed(lambda: save(longer))
 
-    def written() -> float:
-        data = path.read_bytes()
-        return timed(lambda: write_plainly(data))
-
-    def parsed() -> float:
-        data = path.read_bytes()
-        return timed(lambda: json.loads(data))
-
     first = timed(lambda: save(snapshot))
-    read, write, parse, loads, saves = alternate(
-        runs, lambda: timed(path.read_bytes), written, parsed, lambda: timed(load), saved
-    )
+    data = path.read_bytes()
+    works = (path.read_bytes, write_plainly, lambda: json.loads(data), load)
+    measures = [lambda work=work: timed(work) for work in works]
+    read, write, parse, loads, saves = alternate(runs, *measures, save_one_more)
     lease.release()
     both, bare = ([a + b for a, b in zip(*pair, strict=True)] for pair in ((loads, saves), (read, write)))
     return [

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pexpect
 
@@ -36,40 +37,8 @@ _BETWEEN_KEYS = 0.05
 _SILENCE = 0.3
 _PATIENCE = 60.0
 
-_SECTION = """## Part {n}: what the store does with an *entry*
-
-The store keeps **{n} entries** in memory and writes `entry_{n}.json` when it is told to; see [the notes](https://example.org/{n}).
-Whatever is older than the newest snapshot is folded, and nothing that the user wrote is lost.
-
-- first, the list is read from its end
-- then each entry is measured, and *those that are large* go first
-- at last the rest is written, **once**
-
-```python
-def fold_{n}(entries: list[Entry], limit: int = {n}) -> list[Entry]:
-    \"\"\"Entries within the limit; the largest are folded first.\"\"\"
-    total = sum(entry.size for entry in entries)  # bytes, not tokens
-    kept: list[Entry] = []
-    for entry in sorted(entries, key=lambda each: -each.size):
-        if total > limit and not entry.pinned:
-            total -= entry.size - len(f"{{entry.name}} was folded")
-            kept.append(entry.folded("{n}"))
-        else:
-            kept.append(entry)
-    return sorted(kept, key=lambda each: each.place)
-
-
-@dataclass
-class Store_{n}:
-    entries: dict[str, Entry] = field(default_factory=dict)
-
-    async def save(self, path: Path) -> int:
-        if not self.entries:
-            return 0
-        return await write_whole(path, json.dumps([entry.plain() for entry in self.entries.values()]))
-```
-
-"""
+_SECTION = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
+"""A part of the answer; `{n}` is its number."""
 
 
 def answer(size: int) -> str:

@@ -1,6 +1,6 @@
 """Many sessions of the Python API in one process: none may mix with another; the memory of an idle one.
 
-Use: python -m scripts.bench.sessions [--sessions N] [--at-once N] [--idle N]
+Use: python -m scripts.bench.sessions [--sessions N] [--idle N]
 
 Each session is saved in its own file, resumed once, and asked what only it knows. The model is a server on
 loopback, in a process of its own. Idle sessions have had a turn, are saved, and stay open. The exit status is 1 if a
@@ -24,6 +24,7 @@ from pathlib import Path
 from codelet import Session, open_session, sessions
 
 MOST_KB = 60.0
+_AT_ONCE = 50
 _FIRST = 50
 """Sessions before the measurement: they bring the modules, the threads and the memory that all sessions share."""
 _SETTLED = 5.0
@@ -50,12 +51,12 @@ async def say(session: Session, text: str) -> str:
     return session.messages[-1]["content"] or ""
 
 
-async def one(number: int, folder: Path, workspace: Path, base: str) -> str:
+async def one(number: int, folder: Path, base: str) -> str:
     """Two sessions, one after the other, in one file; what is wrong with them, or nothing."""
     words = [f"word{number}a", f"word{number}b"]
     target = folder / f"{number}.json"
     for turn, word in enumerate(words, 1):
-        async with opened(target, workspace, base) as session:
+        async with opened(target, base) as session:
             if (answer := await say(session, word)) != "you said: " + ", ".join(words[:turn]):
                 return f"session {number}: {answer}"
     said = [message["content"] or "" for message in (await sessions.load(target)).messages]
@@ -63,16 +64,18 @@ async def one(number: int, folder: Path, workspace: Path, base: str) -> str:
     return f"session {number} holds {mixed}" if mixed else ""
 
 
-def opened(target: Path, workspace: Path, base: str) -> AbstractAsyncContextManager[Session]:
+def opened(target: Path, base: str) -> AbstractAsyncContextManager[Session]:
     """A session that is saved at the target, and continues what is there."""
     saved = {"export": target, "resume": target, "wait": 30}
-    return open_session(model="openai/scripted", api_base=base, api_key="key", workspace=workspace, **saved)
+    return open_session(
+        model="openai/scripted", api_base=base, api_key="key", workspace=target.parent / "project", **saved
+    )
 
 
 async def memory_with(count: int, name: str, folder: Path, base: str, held: AsyncExitStack) -> int:
     """The memory of this process in kB, shared pages by their share, with so many more idle sessions."""
     for number in range(count):
-        session = await held.enter_async_context(opened(folder / f"{name}{number}.json", folder / "project", base))
+        session = await held.enter_async_context(opened(folder / f"{name}{number}.json", base))
         await say(session, "word")
     await asyncio.sleep(_SETTLED)
     gc.collect()
@@ -80,15 +83,14 @@ async def memory_with(count: int, name: str, folder: Path, base: str, held: Asyn
     return int(re.findall(r"^Pss:\s+(\d+) kB", text, flags=re.MULTILINE)[0])
 
 
-async def measure(count: int, at_once: int, idle: int, base: str, folder: Path) -> bool:
+async def measure(count: int, idle: int, base: str, folder: Path) -> bool:
     """Print both measurements; whether they are good."""
-    workspace = folder / "project"
-    workspace.mkdir()
-    gate = asyncio.Semaphore(at_once)
+    (folder / "project").mkdir()
+    gate = asyncio.Semaphore(_AT_ONCE)
 
     async def gated(number: int) -> str:
         async with gate:
-            return await one(number, folder, workspace, base)
+            return await one(number, folder, base)
 
     async with AsyncExitStack() as held:
         before = await memory_with(_FIRST, "first", folder, base, held)
@@ -96,16 +98,14 @@ async def measure(count: int, at_once: int, idle: int, base: str, folder: Path) 
     print(f"{idle} idle sessions: {each:.1f} kB each over the first")
     begun = time.monotonic()
     wrong = list(filter(None, await asyncio.gather(*map(gated, range(count)))))
-    print(f"{count} sessions, {at_once} at a time: {len(wrong)} mixed or failed, {time.monotonic() - begun:.0f} s")
-    for line in wrong[:5]:
-        print(line)
+    print(f"{count} sessions, {_AT_ONCE} at a time: {len(wrong)} mixed or failed, {time.monotonic() - begun:.0f} s")
+    print(*wrong[:5], sep="\n", end="\n" * bool(wrong))
     return not wrong and each <= MOST_KB
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sessions", type=int, default=1_000)
-    parser.add_argument("--at-once", type=int, default=50)
     parser.add_argument("--idle", type=int, default=300)
     options = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -116,7 +116,7 @@ def main() -> int:
         assert server.stdout is not None
         with tempfile.TemporaryDirectory() as folder:
             base = server.stdout.readline().strip()
-            good = asyncio.run(measure(options.sessions, options.at_once, options.idle, base, Path(folder)))
+            good = asyncio.run(measure(options.sessions, options.idle, base, Path(folder)))
         server.stdin.close()
     return 0 if good else 1
 

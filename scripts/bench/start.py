@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from codelet.system.git import STATUS, hardened_argv
-from scripts.bench.child import CODELET, Place, Row, alternate, place, processor_time, show, spawn, wait
+from scripts.bench.child import CODELET, Place, Row, alternate, place, processor_time, show, spawn, timed, wait
 from tests.support import repo
 from tests.support.certificates import make_certificates
 from tests.support.program import processor_seconds, run
@@ -62,11 +62,6 @@ class OneShot:
         self.to_exit.append((ended - request.sent) * 1000)
         return self.to_request
 
-    def wall_time(self) -> float:
-        """One run; its wall time up to the request."""
-        self.processor_time()
-        return self.wall[-1]
-
 
 def over_https(where: Place, wire: str, runs: int) -> list[Row]:
     """The first request over https against the same over http: processor time, and wall time."""
@@ -91,14 +86,11 @@ def with_many_files(folder: Path, home: Path, wire: str, runs: int) -> Row:
     empty = Place(repo.unborn(folder / "empty"), home)
     command = hardened_argv("status", STATUS)
 
-    def git() -> float:
-        started = time.monotonic()
-        return (wait(spawn(command, large))[1] - started) * 1000
-
     with ModelServer(answer) as server:
         shots = [OneShot(server, where, wire) for where in (large, empty)]
-        many, none, alone = alternate(runs, *(shot.wall_time for shot in shots), git)
-    added = [a - b for a, b in zip(many, none, strict=True)]
+        works = [*(shot.processor_time for shot in shots), lambda: timed(lambda: wait(spawn(command, large)))]
+        *_, alone = alternate(runs, *works)
+    added = [many - none for many, none in zip(*(shot.wall[1:] for shot in shots), strict=True)]
     return Row("wall time that 50,000 files add to it, against git status alone", "ms", added, alone, 0.6)
 
 

@@ -49,9 +49,8 @@ def main() -> None:
     parser.add_argument("--repos", type=Path, required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--codelet", default="codelet", help="the program to run")
-    own = sys.argv[1:]
-    given, options = (own[: own.index("--")], own[own.index("--") + 1 :]) if "--" in own else (own, [])
-    chosen = parser.parse_args(given)
+    at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    chosen, options = parser.parse_args(sys.argv[1:at]), sys.argv[at + 1 :]
     for line in chosen.tasks.read_text(encoding="utf-8").splitlines():
         made = predict(json.loads(line), chosen.repos, ["--model", chosen.model, *options], chosen.codelet)
         print(json.dumps({**made, "model_name_or_path": f"codelet/{chosen.model}"}), flush=True)

@@ -13,13 +13,6 @@ PLANTED = "PLANTED"
 _HOOKS = ("post-index-change", "fsmonitor-watchman", "query-watchman", "reference-transaction")
 
 
-def put(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file and the folders above it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    path.chmod(mode)
-
-
 class Places:
     """The folders of one run: templates, the workspace, a home, a folder and a repository outside, the canaries."""
 
@@ -28,9 +21,9 @@ class Places:
         self.workspace, self.home, self.outside = base / "workspace", base / "home", base / "outside"
         self.other, self.canary = base / "other", base / "canary"
         self.canary.mkdir()
-        put(self.home / ".gitconfig", "[user]\n\tname = a\n\temail = a@example.org\n")
-        put(self.outside / "secret.txt", f"{PLANTED}-OUTSIDE\n{PLANTED}-OUTSIDE <test@example.org>\n")
-        put(self.outside / "config", f"{PLANTED}-OUTSIDE\n")
+        repo.write(self.home, {".gitconfig": "[user]\n\tname = a\n\temail = a@example.org\n"})
+        secret = f"{PLANTED}-OUTSIDE\n{PLANTED}-OUTSIDE <test@example.org>\n"
+        repo.write(self.outside, {"secret.txt": secret, "config": secret})
         repo.plain(self.other, dict.fromkeys(("plan.txt", "a.txt"), f"{PLANTED}-OTHER\n"))
         repo.commit(self.other, {"b.txt": "b\n"}, f"{PLANTED}-OTHER")
         self.templates = [self._template(base / f"template{number}", secrets=number == 1) for number in range(2)]
@@ -50,21 +43,23 @@ class Places:
             changed |= {".env": f"KEY={PLANTED}-SECRET-2\n", "plain.txt": "nothing\n"}
         repo.commit(folder, changed, "two")
         repo.git(folder, "merge", "-q", "-m", "merge", "side")
-        put(folder / "b.txt", "stashed\n")
+        repo.write(folder, {"b.txt": "stashed\n"})
         repo.git(folder, "stash", "-q")
-        put(folder / "a.txt", "three\n")
+        repo.write(folder, {"a.txt": "three\n"})
         if secrets:
-            put(folder / ".env", f"KEY={PLANTED}-SECRET-3\n")
+            repo.write(folder, {".env": f"KEY={PLANTED}-SECRET-3\n"})
             repo.git(folder, "tag", "content", "HEAD:.env")
         mark = f"#!/bin/sh\ntouch {self.canary}/ran\n"
-        put(folder / "pwn", f"{mark}exec cat\n", 0o755)
-        for hook in _HOOKS:
-            put(folder / ".hooks" / hook, mark, 0o755)
+        programs = {"pwn": f"{mark}exec cat\n"} | {f".hooks/{hook}": mark for hook in _HOOKS}
+        repo.write(folder, programs)
+        for name in programs:
+            (folder / name).chmod(0o755)
         return folder
 
     def fresh(self, *, secrets: bool) -> None:
         """A new copy of a template as the workspace."""
-        shutil.rmtree(self.workspace, ignore_errors=True)
+        for folder in (self.workspace, self.base / "gone"):
+            shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.templates[secrets], self.workspace, symlinks=True)
         os.utime(self.workspace / "b.txt", (1, 1))
 

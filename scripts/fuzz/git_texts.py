@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
-from scripts.fuzz.git_places import PLANTED, Places, put
-
-Bend = Callable[[Places], None]
-"""Changes the layout of a fresh workspace."""
+from scripts.fuzz.git_places import PLANTED, Places
+from tests.support import repo
 
 _PROGRAM = ("./pwn", "$WS/pwn", "sh ./pwn", "'./pwn'")
 _FILTERS = ("x", "x", "x", "x.y", "a b", "é", 'q"r', "a=b")
@@ -54,6 +51,34 @@ _VARIABLES = (
     ("GIT_ALTERNATE_OBJECT_DIRECTORIES", "$OTHER/.git/objects"), ("GIT_COMMON_DIR", "$OTHER/.git"),
     ("GIT_EXEC_PATH", "$WS"), ("GIT_SSH_COMMAND", "$WS/pwn"), ("GIT_INDEX_FILE", "x"),
 )  # fmt: skip
+_LAYOUTS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "git folder moved": (("move", ".git", "store"), ("write", ".git", "gitdir: store\n")),
+    "gitdir of another": (("write", ".git", "gitdir: $OTHER/.git\n"),),
+    "gitdir outside": (("write", ".git", "gitdir: $OUT\n"),),
+    "git folder a link": (("link", ".git", "$OTHER/.git"),),
+    "objects a link": (("link", ".git/objects", "$OTHER/.git/objects"),),
+    "refs a link": (("link", ".git/refs", "$OTHER/.git/refs"),),
+    "config a link": (("link", ".git/config", "$OUT/secret.txt"),),
+    "exclude a link": (("link", ".git/info/exclude", "$OUT/secret.txt"),),
+    "folder a link": (("link", "d", "$OUT"),),
+    "file a link": (("link", "a.txt", "$OUT/secret.txt"),),
+    "attributes a link": (("link", ".gitattributes", "$OUT/secret.txt"),),
+    "mailmap a link": (("link", ".mailmap", "$OUT/secret.txt"),),
+    "common folder": (("write", ".git/commondir", "$OTHER/.git\n"),),
+    "alternates": (("write", ".git/objects/info/alternates", "$OTHER/.git/objects\n"),),
+    # A git folder among the files that looks like a linked worktree's and shares another repository.
+    "false worktree": (
+        ("write", "fake/gitdir", "$WS/.git\n"), ("write", "fake/commondir", "$OTHER/.git\n"),
+        ("write", "fake/HEAD", "ref: refs/heads/main\n"), ("write", ".git", "gitdir: fake\n"),
+    ),
+    "bare among the files": (("copy", ".git", "src"),),
+    "nested": (("copy", ".git", "d/.git"),),
+    "empty git folder": (
+        ("move", ".git", "../gone"), ("write", "docs/id_ed25519", f"{PLANTED}-SECRET\n"),
+        ("write", "src/id_ed25519", "other\n"), ("folder", ".git"),
+    ),
+}  # fmt: skip
+"""What is done to a fresh workspace. What is written or linked takes the place of what was there."""
 
 
 class Texts:
@@ -71,24 +96,42 @@ class Texts:
         directory = workspace / ".git"
         config = directory / "config"
         old = config.read_text()
-        put(config, old + text if chance() < 0.8 else text + "\n" + old)
+        config.write_text(old + text if chance() < 0.8 else text + "\n" + old)
         if chance() < 0.15:
-            put(config, "\ufeff" + config.read_text())
+            config.write_text("\ufeff" + config.read_text())
         if chance() < 0.15:
-            put(config, config.read_text().replace("\n", "\r\n"))
+            config.write_text(config.read_text().replace("\n", "\r\n"))
         if chance() < 0.15:
-            put(directory / "config.worktree", self._configuration(1))
-        put(workspace / "settings.ini", self._configuration(1))
+            (directory / "config.worktree").write_text(self._configuration(1))
+        (workspace / "settings.ini").write_text(self._configuration(1))
         if chance() < 0.1:
             shutil.copy(workspace / "settings.ini", workspace / ".gitconfig")
         for place in (".gitattributes", "src/.gitattributes", ".git/info/attributes"):
             if chance() < 0.5:
                 lines = [f"{choose(('*', '*.txt', 'a.txt', '**/*.py'))} {choose(_ATTRIBUTES)}\n" for _ in range(2)]
-                put(workspace / place, "".join(lines))
+                repo.write(workspace, {place: "".join(lines)})
         layout = choose(list(_LAYOUTS)) if chance() < 0.25 else "plain"
         if layout != "plain":
-            _LAYOUTS[layout](self.places)
+            for action, part, *rest in _LAYOUTS[layout]:
+                self._bend(action, workspace / part, *map(self._filled, rest))
         return f"{layout}, config {config.read_bytes()[-300:] if config.is_file() else None!r}"
+
+    def _bend(self, action: str, path: Path, text: str = "") -> None:
+        match action:
+            case "move":
+                path.rename(path.parent / text)
+            case "copy":
+                shutil.copytree(path, path.parent / text, symlinks=True, dirs_exist_ok=True)
+            case "folder":
+                path.mkdir()
+            case _:
+                if path.is_dir():
+                    shutil.rmtree(path)
+                path.unlink(missing_ok=True)
+                if action == "write":
+                    repo.write(path.parent, {path.name: text})
+                else:
+                    path.symlink_to(text)
 
     def variables(self) -> dict[str, str]:
         """Variables of the user's environment."""
@@ -138,82 +181,3 @@ class Texts:
 
     def _case(self, name: str) -> str:
         return self.random.choice((name, name, name.upper(), name.lower(), name.swapcase()))
-
-
-def _moved(places: Places) -> None:
-    (places.workspace / ".git").rename(places.workspace / "store")
-    put(places.workspace / ".git", "gitdir: store\n")
-
-
-def _pointed(target: str) -> Bend:
-    """The workspace's git folder is the target."""
-
-    def change(places: Places) -> None:
-        shutil.rmtree(places.workspace / ".git")
-        put(places.workspace / ".git", f"gitdir: {places.base / target}\n")
-
-    return change
-
-
-def _linked(part: str, target: str) -> Bend:
-    """A part of the workspace is a link to the target."""
-
-    def change(places: Places) -> None:
-        path = places.workspace / part
-        if path.is_dir():
-            shutil.rmtree(path)
-        path.unlink(missing_ok=True)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.symlink_to(places.base / target)
-
-    return change
-
-
-def _written(part: str, text: str) -> Bend:
-    return lambda places: put(places.workspace / part, text.replace("$OTHER", str(places.other)))
-
-
-def _false_worktree(places: Places) -> None:
-    """A git folder among the files that looks like a linked worktree's and shares another repository."""
-    put(places.workspace / "fake" / "gitdir", f"{places.workspace}/.git\n")
-    put(places.workspace / "fake" / "commondir", f"{places.other}/.git\n")
-    put(places.workspace / "fake" / "HEAD", "ref: refs/heads/main\n")
-    _pointed("workspace/fake")(places)
-
-
-def _copied(part: str) -> Bend:
-    """What the git folder holds is also among the files."""
-
-    def change(places: Places) -> None:
-        shutil.copytree(places.workspace / ".git", places.workspace / part, symlinks=True, dirs_exist_ok=True)
-
-    return change
-
-
-def _empty(places: Places) -> None:
-    shutil.rmtree(places.workspace / ".git")
-    (places.workspace / ".git").mkdir()
-    put(places.workspace / "docs" / "id_ed25519", f"{PLANTED}-SECRET\n")
-    put(places.workspace / "src" / "id_ed25519", "other\n")
-
-
-_LAYOUTS: dict[str, Bend] = {
-    "git folder moved": _moved,
-    "gitdir of another": _pointed("other/.git"),
-    "gitdir outside": _pointed("outside"),
-    "git folder a link": _linked(".git", "other/.git"),
-    "objects a link": _linked(".git/objects", "other/.git/objects"),
-    "refs a link": _linked(".git/refs", "other/.git/refs"),
-    "config a link": _linked(".git/config", "outside/secret.txt"),
-    "exclude a link": _linked(".git/info/exclude", "outside/secret.txt"),
-    "folder a link": _linked("d", "outside"),
-    "file a link": _linked("a.txt", "outside/secret.txt"),
-    "attributes a link": _linked(".gitattributes", "outside/secret.txt"),
-    "mailmap a link": _linked(".mailmap", "outside/secret.txt"),
-    "common folder": _written(".git/commondir", "$OTHER/.git\n"),
-    "alternates": _written(".git/objects/info/alternates", "$OTHER/.git/objects\n"),
-    "false worktree": _false_worktree,
-    "bare among the files": _copied("src"),
-    "nested": _copied("d/.git"),
-    "empty git folder": _empty,
-}

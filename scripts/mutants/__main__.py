@@ -28,7 +28,6 @@ def main() -> int:
     parser.add_argument("places", nargs="+", type=Path)
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--at", nargs="+", default=[], metavar="FILE:LINE", help="of those drawn, only the ones there")
     parser.add_argument("--budget", type=float, default=15.0, help="time of the tests of one mutant, in s")
     parser.add_argument("--workers", type=int, default=2, help="how many are tried at a time")
     options = parser.parse_args()
@@ -36,30 +35,20 @@ def main() -> int:
     files = [path for place in options.places for path in (sorted(place.rglob("*.py")) or [place])]
     every = [mutant for path in files for mutant in mutants(path.resolve())]
     chosen = chance.sample(every, min(options.count, len(every)))
-    chosen = [mutant for mutant in chosen if not options.at or _place(mutant) in options.at]
     print(f"{len(chosen)} mutants of {len(every)}, seed {options.seed}", flush=True)
-    tried: Counter[str] = Counter()
-    killed: Counter[str] = Counter()
+    killed = 0
     with Trial(ROOT, budget=options.budget, workers=options.workers) as trial:
         print(f"the lines of {trial.find_lines(chosen)} test files are known", flush=True)
         for number, (mutant, survived) in enumerate(trial.tried(chosen), 1):
-            folder = str(mutant.path.parent.relative_to(ROOT))
-            tried[folder] += 1
-            killed[folder] += not survived
-            print(f"{number:>4} {'SURVIVED' if survived else 'killed'} {_place(mutant)}: {mutant.what}", flush=True)
+            killed += not survived
+            place = f"{mutant.path.relative_to(ROOT)}:{mutant.line}"
+            print(f"{number:>4} {'SURVIVED' if survived else 'killed'} {place}: {mutant.what}", flush=True)
             if survived:
                 tests = Counter(test.partition("::")[0] for test in trial.suite(mutant))
                 passed = ", ".join(f"{many} of {name}" for name, many in tests.items()) or "no near test runs it"
                 print(_difference(mutant), f"     passed: {passed}", sep="\n", flush=True)
-    rows = [*sorted(tried), ""] if len(tried) > 1 else [""]
-    tried[""], killed[""] = tried.total(), killed.total()
-    for row in rows:
-        print(f"{row or 'in all'}: {killed[row]} of {tried[row]} killed, {100 * killed[row] // max(tried[row], 1)} %")
+    print(f"in all: {killed} of {len(chosen)} killed, {100 * killed // max(len(chosen), 1)} %")
     return 0
-
-
-def _place(mutant: Mutant) -> str:
-    return f"{mutant.path.relative_to(ROOT)}:{mutant.line}"
 
 
 def _difference(mutant: Mutant) -> str:

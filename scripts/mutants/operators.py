@@ -16,13 +16,12 @@ _SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 _ARITHMETIC: dict[type[ast.operator], ast.operator] = {
     ast.Add: ast.Sub(), ast.Sub: ast.Add(), ast.Mult: ast.FloorDiv(), ast.FloorDiv: ast.Mult(),
 }  # fmt: skip
-_SMALL = 10
 _EXCHANGED = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One mutant: the text of a file from `start` to `end` (characters) becomes `after`.
+    """One mutant: the text of a file from `start` to `end` (bytes) becomes `after`.
 
     `about` are the lines that a test runs with it: those of its statement, or of the function whose head it is in. It
     is None outside functions.
@@ -38,26 +37,22 @@ class Mutant:
 
     def text(self, before: str) -> str:
         """The whole file with the change."""
-        return before[: self.start] + self.after + before[self.end :]
+        whole = before.encode()
+        return (whole[: self.start] + self.after.encode() + whole[self.end :]).decode()
 
 
 def mutants(path: Path) -> list[Mutant]:
     """All mutants of a file, in the order of its lines."""
-    text = path.read_text(encoding="utf-8")
-    lines = text.split("\n")
-    starts = [0, *accumulate(len(line) + 1 for line in lines)]
-
-    def place(line: int, column: int) -> int:
-        """The character of a position whose column counts bytes."""
-        return starts[line - 1] + len(lines[line - 1].encode()[:column].decode(errors="ignore"))
-
+    text = path.read_bytes()
+    starts = [0, *accumulate(len(line) + 1 for line in text.split(b"\n"))]
     found = []
     for about, (node, what, after) in _visit(ast.parse(text), None):
-        start, end = place(node.lineno, node.col_offset), place(node.end_lineno or 0, node.end_col_offset or 0)
+        start = starts[node.lineno - 1] + node.col_offset
+        end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
         new = after if isinstance(after, str) else ast.unparse(ast.fix_missing_locations(after))
         if isinstance(node, ast.expr) and not isinstance(after, str | ast.Name | ast.Call | ast.Attribute):
             new = f"({new})"
-        if new != text[start:end]:
+        if new.encode() != text[start:end]:
             found.append(Mutant(path, node.lineno, about, what, start, end, new))
     return sorted(found, key=lambda mutant: (mutant.start, mutant.end, mutant.what))
 
@@ -109,7 +104,7 @@ def _of_expression(node: ast.expr) -> Iterator[_Change]:
             yield node, "negated a condition", ast.IfExp(ast.UnaryOp(ast.Not(), test), body, other)
         case ast.Constant(value=bool(value)):
             yield node, "turned a truth value", repr(not value)
-        case ast.Constant(value=int(value)) if value <= _SMALL:
+        case ast.Constant(value=int(value)) if value <= 10:
             yield node, "off by one", repr(value + 1)
         case ast.Constant(value=int(value)):  # one more or less of many is hardly a bug
             yield node, "changed a number", repr(2 * value)

@@ -1,7 +1,6 @@
 """A pytest plugin: under coverage each test is a context of its own; the tests that passed are noted with their time.
 
-Loaded by `-p scripts.mutants.plugin`. $MUTANTS_PASSED names a file that gets a line of JSON for each test that passed:
-its id and its seconds.
+Loaded by `-p scripts.mutants.plugin`. $MUTANTS_PASSED names a file for the ids and seconds of the tests that passed.
 """
 
 from __future__ import annotations
@@ -32,5 +31,5 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    rows = [json.dumps([name, seconds]) for name, seconds in _seconds.items() if name not in _failed]
-    Path(os.environ["MUTANTS_PASSED"]).write_text("\n".join(rows), encoding="utf-8")
+    passed = {name: seconds for name, seconds in _seconds.items() if name not in _failed}
+    Path(os.environ["MUTANTS_PASSED"]).write_text(json.dumps(passed), encoding="utf-8")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Self
@@ -37,26 +37,27 @@ class Trial:
     """
 
     def __init__(self, root: Path, *, budget: float, workers: int) -> None:
-        self.root, self.budget, self.workers = root, budget, workers
+        self.root, self.budget = root, budget
         self._tests: dict[str, dict[int, set[str]]] = {}
         """Which tests run which lines, by file of the product."""
         self._seconds: dict[str, float] = {}
         self._near: dict[Path, list[Path]] = {}
-        self._free: queue.SimpleQueue[Path] = queue.SimpleQueue()
         self._stamps = count(1)
+        self._folder = tempfile.TemporaryDirectory(prefix="mutants-")
+        self._own = threading.local()
+        self._pool = ThreadPoolExecutor(workers, initializer=self._copy)
 
     def __enter__(self) -> Self:
-        self._folder = tempfile.TemporaryDirectory(prefix="mutants-")
-        for number in range(self.workers):
-            place = Path(self._folder.name).resolve() / str(number)
-            shutil.copytree(self.root, place, ignore=_LEFT_OUT)
-            self._free.put(place)
-        self._pool = ThreadPoolExecutor(self.workers)
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._pool.shutdown(cancel_futures=True)
         self._folder.cleanup()
+
+    def _copy(self) -> None:
+        """Make the copy of one of the pool's threads."""
+        self._own.place = Path(self._folder.name).resolve() / str(threading.get_ident())
+        shutil.copytree(self.root, self._own.place, ignore=_LEFT_OUT)
 
     def find_lines(self, mutants: Iterable[Mutant]) -> int:
         """Run the tests near some mutants, to see which lines each of them runs; return the number of test files."""
@@ -92,41 +93,31 @@ class Trial:
             chosen.append(test)
         return chosen
 
-    @contextmanager
-    def _place(self) -> Iterator[Path]:
-        """A copy that nothing else uses meanwhile."""
-        place = self._free.get()
-        try:
-            yield place
-        finally:
-            self._free.put(place)
-
     def _find(self, file: Path) -> None:
-        with self._place() as place:
-            data, passed = (place.parent / f"{'-'.join(file.parts)}.{kind}" for kind in ("data", "passed"))
-            watched = ["-m", "coverage", "run", f"--data-file={data}", "--source=codelet"]
-            _ends_well(place, [*watched, "-m", "pytest", "-p", "scripts.mutants.plugin", str(file)], _STALL, passed)
-            if not passed.exists():
-                return
-            self._seconds |= dict(json.loads(row) for row in passed.read_text(encoding="utf-8").splitlines())
-            found = coverage.CoverageData(str(data))
-            found.read()
-            for name in found.measured_files():
-                ran = self._tests.setdefault(str(Path(name).relative_to(place)), {})
-                for line, tests in found.contexts_by_lineno(name).items():
-                    ran.setdefault(line, set()).update(filter(None, tests))
+        place: Path = self._own.place
+        data, passed = (place.parent / f"{'-'.join(file.parts)}.{kind}" for kind in ("data", "passed"))
+        watched = ["-m", "coverage", "run", f"--data-file={data}", "--source=codelet"]
+        _ends_well(place, [*watched, "-m", "pytest", "-p", "scripts.mutants.plugin", str(file)], _STALL, passed)
+        if not passed.exists():
+            return
+        self._seconds |= json.loads(passed.read_bytes())
+        found = coverage.CoverageData(str(data))
+        found.read()
+        for name in found.measured_files():
+            ran = self._tests.setdefault(str(Path(name).relative_to(place)), {})
+            for line, tests in found.contexts_by_lineno(name).items():
+                ran.setdefault(line, set()).update(filter(None, tests))
 
     def _survives(self, mutant: Mutant) -> bool:
         """Return whether all tests of its suite pass with the mutant, in about the time they take without it."""
         if not (tests := self.suite(mutant)):
             return True
-        before = mutant.path.read_text(encoding="utf-8")
-        with self._place() as place:
-            path = place / mutant.path.relative_to(self.root)
-            self._write(path, mutant.text(before))
-            seconds = 60 + 4 * sum(self._seconds.get(test, 60.0) for test in tests)
-            survived = _ends_well(place, ["-m", "pytest", "-x", *tests], seconds)
-            self._write(path, before)
+        place: Path = self._own.place
+        path, before = place / mutant.path.relative_to(self.root), mutant.path.read_text(encoding="utf-8")
+        self._write(path, mutant.text(before))
+        seconds = 60 + 4 * sum(self._seconds.get(test, 60.0) for test in tests)
+        survived = _ends_well(place, ["-m", "pytest", "-x", *tests], seconds)
+        self._write(path, before)
         return survived
 
     def _write(self, path: Path, text: str) -> None:

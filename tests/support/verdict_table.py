@@ -1,7 +1,7 @@
 """The table of verdicts: shell commands by family, each with all that the policy's reader says of it.
 
-`tests/safety/data/verdicts.txt` holds it, `python -m scripts.verdicts` writes it anew. A family begins with `== NAME`;
-a row is the verdict and the command, below it what decides:
+`tests/safety/data/verdicts.txt` holds it; `tests/safety/shell/test_verdicts.py` says how to rewrite it. A family begins
+with `== NAME`; a row is the verdict and the command, below it what decides:
 
     allow     runs unasked anywhere; `confined` only in a sandbox, `write` and `confined-write` under auto-edit
     ask, deny with `because` the reason; `ask-write` where all that is asked about writes files by redirections

@@ -127,8 +127,8 @@ def speed() -> None:
         spent = seconds(lambda messages=messages, whole=whole: compacted(messages, whole // 8))
         per = f"{spent * 150_000 / whole:.2f}, {spent / dumped:.0f} times json.dumps"
         show(f"s per 150k of {whole:,}", 0.125, per)
-    entries = made_up(30_000)[1:51]
-    whole, settings = size(entries), CompactionSettings(fold=True, keep_last=5)
+    entries, settings = made_up(30_000)[1:51], CompactionSettings(fold=True, keep_last=5)
+    whole = size(entries)
     least = min(seconds(lambda: compact(entries, whole, settings=settings)) for _ in range(9))
     show(f"ms for 50 entries of {whole:,} tokens", None, f"{1_000 * least:.1f}")
 
