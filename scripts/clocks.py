@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def _found(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """What depends on the clock, with its line."""
+    """Everything that depends on the clock, with its line."""
     for node in ast.walk(tree):
         match node:
             case ast.Compare(left=left, ops=operators, comparators=others):

@@ -2,10 +2,10 @@
 
 Use: python -m scripts.house [--quiet] [--root CHECKOUT]
 
-The drawing has a row a folder: its files and lines with those of the folders in it, and how many imports lead to each
-of its neighbours. What must hold follows; the exit status is 1 if anything does not: the contracts of import-linter in
+The drawing has a row for each folder: its files and lines with those of the folders in it, and the number of imports of
+each neighbour. The rules follow; the exit status is 1 if one is broken: the contracts of import-linter in
 pyproject.toml (no import upwards, no circle among files or folders), no name for two things, a test named by
-each folder's docstring that holds what it says, and nothing too long to be read in one go: no module over 500 lines, no
+each folder's docstring that holds what it says, and nothing too long to be read at once: no module over 500 lines, no
 function over 50, no folder over 25 files, and no file under 40 lines whose docstring does not say why it is separate
 (`because`, `so that`, `apart`, `by itself`, `of its own`). `--quiet` leaves the drawing out.
 """
@@ -52,14 +52,14 @@ def main() -> int:
 
 
 def forbidden_imports(root: Path) -> list[str]:
-    """What import-linter says, if a contract in pyproject.toml is broken."""
+    """The report of import-linter, if a contract in pyproject.toml is broken."""
     command = [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--no-logo"]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     return [done.stdout + done.stderr] if done.returncode else []
 
 
 def out_of_bounds(root: Path) -> Iterator[str]:
-    """What is too long to be read in one go, and what is too short for a file."""
+    """List everything that is too long to be read at once, or too short for a file."""
     paths = sorted((root / PACKAGE).rglob("*.py"))
     for path in paths:
         text, name = path.read_text(encoding="utf-8"), path.relative_to(root)

@@ -27,7 +27,7 @@ _TEST = re.compile(r"^\s*(?:async )?def test_", re.MULTILINE)
 
 
 class Graph:
-    """Who imports whom below `codelet` and `tests` of a checkout. Names are dotted."""
+    """The imports below `codelet` and `tests` of a checkout. Names are dotted."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

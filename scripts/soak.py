@@ -50,7 +50,7 @@ _WEIGHTS = {
     "text": 25, "calls": 35, "bad calls": 4, "503": 3, "429": 3, "cut": 4, "garbled": 2, "empty": 2, "stall": 2,
     "long": 4,
 }  # fmt: skip
-"""How often each kind of answer comes to a prompt; to the results of tools, text more often than calls."""
+"""The weight of each kind of answer to a prompt; after the results of tools, text is more frequent than calls."""
 
 _ANSWERS: dict[str, Step] = {
     "503": HttpError(503, "busy", retry_after=0),
@@ -185,7 +185,7 @@ class User:
         return [] if is_whole else ["the terminal was not given back unchanged"]
 
     def growth(self, turns: int) -> list[str]:
-        """What grew beyond the bounds since the first part."""
+        """The growth beyond the bounds since the first part."""
         if len(self.measured) < 3:
             return []
         first, last = self.measured[0], self.measured[-1]

@@ -38,7 +38,7 @@ KEY = "sk-ant-api03-" + "Zk4x9Qw-eR7tY2uIoP5a_S8dF1gH3jK6" * 3
 
 
 def compare(name: str, snapshot: Document, folder: Path, runs: int, promise: float | None) -> list[Row]:
-    """What loads and saves cost, next to the bare ones."""
+    """The cost of loads and saves, next to the bare ones."""
     store, encoder = FileStore(folder), Encoder(default_mask(raw=False))
     lease, path, plain, numbers = store.lock("x.json"), folder / "x.json", folder / "plain", itertools.count()
 
@@ -94,7 +94,7 @@ async def lateness(saver: Saver | None, snapshot: Document, seconds: float) -> f
 
 
 async def stream(folder: Path, seconds: float) -> list[Row]:
-    """How late events come, without and with saving."""
+    """The delay of events, without and with saving."""
     snapshot = material.long(*LARGE)
     idle = await lateness(None, snapshot, seconds)
     saver = await Saver.open(Target(FileStore(folder), "stream.json"), mask=default_mask(raw=False))

@@ -3,7 +3,7 @@
 Use: python -m scripts.bench.sessions [--sessions N] [--idle N]
 
 Each session is saved in its own file, resumed once, and asked what only it knows. The model is a server on
-loopback, in a process of its own. Idle sessions have had a turn, are saved, and stay open. The exit status is 1 if a
+loopback, in a separate process. Idle sessions have had a turn, are saved, and stay open. The exit status is 1 if a
 session is mixed, or an idle one takes more than 60 kB over the first.
 """
 
@@ -73,7 +73,7 @@ def opened(target: Path, base: str) -> AbstractAsyncContextManager[Session]:
 
 
 async def memory_with(count: int, name: str, folder: Path, base: str, held: AsyncExitStack) -> int:
-    """The memory of this process in kB, shared pages by their share, with so many more idle sessions."""
+    """The memory of this process in kB, shared pages by their share, with `count` more idle sessions."""
     for number in range(count):
         session = await held.enter_async_context(opened(folder / f"{name}{number}.json", base))
         await say(session, "word")

@@ -29,7 +29,7 @@ REFERENCE = "import asyncio, ssl, json"
 
 
 def answer(request: Recorded) -> Reply:
-    """What the model says."""
+    """The model's answer."""
     return Reply(["Hello", "!"])
 
 

@@ -4,7 +4,7 @@ Use: python -m scripts.bench.steps [--runs N] [--steps N] [--wire openai|anthrop
 
 A step's own time runs from the last byte of an answer to the last byte of the next request, both seen by the
 server; its processor time from request to request. The minimal loop (below) speaks Chat Completions with h11 over
-asyncio streams, starts from codelet's own first request, encodes the list anew each time, and knows one tool.
+asyncio streams, starts from codelet's own first request, encodes the list again each time, and knows one tool.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class Typist:
         self.terminal, self.model, self.server = terminal, model, server
 
     def ask(self, prompt: str, *steps: Step, last: str = "", stop_after: float | None = None) -> None:
-        """A prompt that takes these steps and ends with `last`; or ESC stops the first after so many seconds."""
+        """A prompt that takes these steps and ends with `last`; or ESC stops the first after a number of seconds."""
         answers = [*steps, Reply(last)] if last else steps
         self.model.steps.extend(answers)
         expected, end = len(self.server.requests) + len(answers), time.monotonic() + 60

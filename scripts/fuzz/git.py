@@ -82,7 +82,7 @@ def _run_plainly(workspace: Path, command: str) -> str:
 
 
 def _effects(places: Places, before: dict[str, tuple[int, ...]], output: str) -> list[str]:
-    """What must not be; `before` becomes what is there now."""
+    """The forbidden effects since `before`, which is brought up to date."""
     effects = ["a planted program ran"] if places.ran() else []
     after = places.snapshot()
     if changed := sorted({path for path, _ in set(after.items()) ^ set(before.items())}):

@@ -78,7 +78,7 @@ _LAYOUTS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("write", "src/id_ed25519", "other\n"), ("folder", ".git"),
     ),
 }  # fmt: skip
-"""What is done to a fresh workspace. What is written or linked takes the place of what was there."""
+"""Changes to a fresh workspace, by name. A file or link that is made replaces the old one."""
 
 
 class Texts:

@@ -14,7 +14,7 @@ FILES = [
     "linkdir/secret.txt", "PWN", "$HOME/.ssh/id_rsa",
 ]  # fmt: skip
 BENT = ["a.txt", ".env", "k", "src/app.py", "-i", "./-delete", "deploy/id_ed25519", "--pre=sh"]
-"""Words of which one character becomes a pattern."""
+"""Words in which one character becomes a pattern."""
 PROGRAMS = [
     "cat", "cat -n", "head -2", "tail -n +1", "wc -l", "sort", "sort -u", "uniq", "uniq -c", "xxd", "xxd -l 8",
     "grep a", "grep -n one", "grep -r x", "rg x", "rg -n a", "ls -la", "find", "diff a.txt", "cut -c1-3", "nl",

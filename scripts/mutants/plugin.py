@@ -1,4 +1,4 @@
-"""A pytest plugin: under coverage each test is a context of its own; the tests that passed are noted with their time.
+"""A pytest plugin: under coverage each test is a separate context; the tests that passed are noted with their time.
 
 Loaded by `-p scripts.mutants.plugin`. $MUTANTS_PASSED names a file for the ids and seconds of the tests that passed.
 """

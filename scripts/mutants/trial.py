@@ -39,7 +39,7 @@ class Trial:
     def __init__(self, root: Path, *, budget: float, workers: int) -> None:
         self.root, self.budget = root, budget
         self._tests: dict[str, dict[int, set[str]]] = {}
-        """Which tests run which lines, by file of the product."""
+        """The tests that run each line, by file of the product."""
         self._seconds: dict[str, float] = {}
         self._near: dict[Path, list[Path]] = {}
         self._stamps = count(1)
@@ -79,7 +79,7 @@ class Trial:
     def suite(self, mutant: Mutant) -> list[str]:
         """The ids of the tests that run the mutant, the quickest first, within the budget; of near files if none does.
 
-        What is outside functions is run by whatever loads the file: there it is all tests that run any function of it.
+        Code outside functions runs when the file is loaded: there it is all tests that run any function of the file.
         """
         ran = self._tests.get(str(mutant.path.relative_to(self.root)), {})
         tests = {test for line in (mutant.about or ran) for test in ran.get(line, ())}
