@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from contextlib import aclosing
 from pathlib import Path
@@ -10,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from codelet import events
+from codelet.context.compaction.engine import compact
 from codelet.errors import UsageError
-from codelet.messages import unpaired, user
+from codelet.messages import assistant, tool_call, tool_result, unpaired, user
 from codelet.settings import load_settings
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
 from tests.context.conftest import Open
@@ -44,6 +46,18 @@ async def test_p1_a_hundred_megabytes_as_a_prompt_and_as_a_tool_result(open_sess
     kept = session.rewind()
     assert kept is not None and len(kept) < 17 * MIB, "not the hundred megabytes either"
     assert all(sent.size <= session.window.budget.hard for sent in provider.sent)
+
+
+def test_p3_lines_of_the_same_few_words_take_no_longer_than_others():
+    words, chance = "parse def return the error in src/app.py line value=1".split(), random.Random(1)
+    messages = []
+    for n in range(400):
+        text = "\n".join(" ".join(chance.choices(words, k=9)) for _ in range(40))
+        call = tool_call(f"c{n}", "read", f'{{"path": "{n}.py"}}')
+        messages += [user(f"request {n}"), assistant(None, [call]), tool_result(call["id"], text)]
+    begun = time.process_time()
+    assert compact(messages, 30_000).report.allocation.evidence > 5_000
+    assert time.process_time() - begun < 5, "a choice changes the worth of all the other lines"
 
 
 async def test_p2_a_corrupted_list_is_mended_by_a_compaction(open_session: Open):

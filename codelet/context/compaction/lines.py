@@ -36,6 +36,8 @@ _KEPT, _PLAIN, _WANTED, _WANTED_IN_PROSE = 0.15, 0.003, 4.0, 6.0
 # so that a short line with one name does not win over a long line with many: for evidence, for prose.
 _COVERED, _FRAME, _SAID_BEFORE, _PROSE_FRAME = 0.18, 24, 0.3, 30
 _LEAST_LEFT, _SAME_GAIN = 12, 0.95
+# The most looks at a line's worth, per line: where all lines have the same few names, each choice changes all of them.
+_MOST_LOOKS = 6
 _SHORTEST_LINE = 9
 # Errors of the commands that failed last: their share of the room in percent, the most lines, the most commands.
 _ERRORS, _MOST_ERRORS, _OPEN = 6, 8, 2
@@ -85,7 +87,7 @@ def _best(
     scale = [weight / (len(line.text) + frame) for line, weight in zip(lines, weights, strict=True)]
 
     def gain(place: int) -> float:
-        return scale[place] * (least + sum([worth[name] for name in known[place]]))
+        return scale[place] * (least + sum(map(worth.__getitem__, known[place])))
 
     def cost(line: Line) -> int:
         heading = len(line.piece.label) + 8 if headings and line.heading not in headed else 0
@@ -98,10 +100,11 @@ def _best(
     headed: set[object] = set()
     chosen: list[Line] = []
     heapq.heapify(heap)
+    looks = _MOST_LOOKS * len(lines)
     while heap and room > _LEAST_LEFT:
         best, place = heapq.heappop(heap)
-        now, line = gain(place), lines[place]
-        if heap and now < -best * _SAME_GAIN and now < -heap[0][0]:
+        now, line, looks = gain(place), lines[place], looks - 1
+        if heap and looks > 0 and now < -best * _SAME_GAIN and now < -heap[0][0]:
             heapq.heappush(heap, (-now, place))
         elif now <= 0:
             break
