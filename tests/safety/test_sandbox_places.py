@@ -16,7 +16,6 @@ from codelet.safety.sandbox.places import (
     home_in_system,
     protected_places,
     seen_places,
-    toolchains,
 )
 from tests.support import repo as repositories
 
@@ -215,7 +214,7 @@ def test_a_home_among_the_folders_of_the_system_is_not_shown_with_them(monkeypat
         monkeypatch.setenv("HOME", home)
         assert home_in_system(search) == hidden, home
     monkeypatch.setenv("HOME", "/usr/share/me")
-    assert not {"/usr", "/usr/bin"} & set(toolchains("/srv/work", {"PATH": "/usr/bin"})), "they are seen already"
+    assert not {"/usr", "/usr/bin"} & set(seen_places("/srv/work", {"PATH": "/usr/bin"})), "they are seen already"
 
 
 @pytest.mark.needs("git")

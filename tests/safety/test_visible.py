@@ -13,7 +13,7 @@ import pytest
 from codelet.loop.toolbox import Toolbox
 from codelet.safety import Policy
 from codelet.safety.sandbox import Confinement, Sandbox, find_confinement, variables_for_reading
-from codelet.safety.sandbox.places import toolchains
+from codelet.safety.sandbox.places import seen_places
 from codelet.safety.verdict import Answer, Question, SandboxKind, Touch
 from codelet.system.process import child_environment, run_child
 from tests.safety.conftest import call, toolbox
@@ -90,7 +90,7 @@ def test_of_a_toolchain_that_a_variable_names_its_programs_are_seen(work: Path, 
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     variables = {name: str(tmp_path / folder) for name, folder in _NAMED.items()}
-    seen = toolchains(str(work), variables, [])
+    seen = seen_places(str(work), variables, [])
     assert {place for place in seen if place.startswith(str(tmp_path))} == {
         str(tmp_path / name) for name in ("cargo/bin", "go/pkg", "java")
     }
@@ -101,7 +101,7 @@ def test_a_folder_of_the_home_that_holds_more_than_a_toolchain_is_not_seen_for_i
 ) -> None:
     for name in (".cargo/lib/x", "tool/bin/x", "tool/lib/x"):
         (home / name).parent.mkdir(parents=True)
-    places = toolchains(str(work), {"PATH": f"{home}/.cargo/bin:{home}/tool/bin:relative/bin"})
+    places = seen_places(str(work), {"PATH": f"{home}/.cargo/bin:{home}/tool/bin:relative/bin"})
     assert f"{home}/.cargo/bin" in places and f"{home}/.cargo" not in places
     assert f"{home}/tool" in places and f"{home}/tool/bin" not in places
 

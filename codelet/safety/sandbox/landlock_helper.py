@@ -45,7 +45,6 @@ _RIGHTS_BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (
 _ALL_RIGHTS = (1 << 16) - 1
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _READING = _EXECUTE | _READ_FILE | _READ_DIR
-_NETWORK_VERSION, _SCOPE_VERSION = 4, 6
 _TCP = _OTHER_PROCESSES = 0b11  # to bind and connect; to reach abstract sockets and to send signals
 PREFIX = "codelet-command-"
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
@@ -82,12 +81,8 @@ def confine_files(writable: list[str], readable: list[str], listed: list[str], *
 
 def taken_away(version: int, *, network: bool) -> list[int]:
     """The rights to give up over files, TCP and other processes, as far as this version of Landlock has them."""
-    taken = [_RIGHTS_BY_VERSION.get(version, _ALL_RIGHTS)]
-    if version >= _NETWORK_VERSION:
-        taken.append(0 if network else _TCP)
-    if version >= _SCOPE_VERSION:
-        taken.append(_OTHER_PROCESSES)
-    return taken
+    taken = [_RIGHTS_BY_VERSION.get(version, _ALL_RIGHTS), 0 if network else _TCP, _OTHER_PROCESSES]
+    return taken[: 1 if version < 4 else 2 if version < 6 else 3]
 
 
 def _grant(ruleset: int, path: str, rights: int) -> None:

@@ -183,17 +183,11 @@ def home_in_system(search: str) -> str | None:
     return home if inside and home not in map(os.path.realpath, filter(None, search.split(os.pathsep))) else None
 
 
-def toolchains(root: str, environment: Mapping[str, str], more: Sequence[str] = ()) -> list[str]:
-    """Files and folders outside the system's that commands need: toolchains, programs, and `more` of the user's choice.
-
-    Each is given with and without its links resolved. None holds the home or the workspace `root`.
-    """
-    named = tuple((name, environment[name]) for name in VARIABLES if environment.get(name, "").startswith("/"))
-    return _toolchains(root, environment.get("PATH", ""), named, tuple(more), os.path.expanduser("~"))
-
-
 @lru_cache(maxsize=1)
 def _toolchains(root: str, search: str, named: Sequence[tuple[str, str]], more: Sequence[str], home: str) -> list[str]:
+    """Files and folders outside the system's that commands need, each with and without its links resolved. None holds
+    the home or the workspace `root`. `search` is PATH, `named` are variables that name a toolchain's folder.
+    """
     spelled = [f"{home}/{name}" for name in TOOLCHAINS]
     spelled += [place for name in GIT_SETTINGS if _is_plain(place := f"{home}/{name}")]
     spelled += [f"{place}/{inner}".rstrip("/") for name, place in named for inner in VARIABLES[name]]
@@ -249,7 +243,7 @@ def holds_home(folder: str) -> bool:
 
 def seen_places(root: str, environment: Mapping[str, str], more: Sequence[str] = ()) -> list[str]:
     """The places that commands see besides the workspace and the system's folders: the repository, unless it holds the
-    home, toolchains, and `more`.
+    home, toolchains, programs, and `more` of the user's choice.
     """
     repository = find_repository(root)
     places: list[str] = []
@@ -259,7 +253,9 @@ def seen_places(root: str, environment: Mapping[str, str], more: Sequence[str] =
         if contained(repository.common, repository.folder) or not stray(repository, root):
             places += [repository.git_folder, repository.common]
     own = [place for place in dict.fromkeys(places) if place != "/" and os.path.isdir(place)]
-    return own + [place for place in toolchains(root, environment, more) if place not in own]
+    named = tuple((name, environment[name]) for name in VARIABLES if environment.get(name, "").startswith("/"))
+    tools = _toolchains(root, environment.get("PATH", ""), named, tuple(more), os.path.expanduser("~"))
+    return own + [place for place in tools if place not in own]
 
 
 def _obeyed(name: str) -> bool:

@@ -18,7 +18,7 @@ from codelet.safety.paths import judge_path, why_unread, workspace_root
 from codelet.safety.rules import Rule
 from codelet.safety.shell.git_words import possible_paths
 from codelet.safety.shell.programs import READ_ONLY_GIT, READ_ONLY_PROGRAMS, Location, RefusedError
-from codelet.safety.shell.script_parser import SimpleCommand, Word
+from codelet.safety.shell.script_parser import SimpleCommand
 from codelet.safety.tables import read_table, word_list
 
 _LETTERS = frozenset("ahjknqvV0123456789")
@@ -47,23 +47,18 @@ def why_not_covered(rule: Rule, command: SimpleCommand, workspace: Path) -> str 
     for cwd in sorted(command.folders):
         place = Location(cwd, workspace_root(workspace))
         try:
-            rest = [text for word in command.words[len(prefix) :] for text in _stands_for(word, place)]
+            rest: list[str] = []
+            for word in command.words[len(prefix) :]:  # each with the files that its pattern matches now
+                if word.glob and (set("[]{}\\\"'") & set(word.raw) or word.dynamic):
+                    raise RefusedError(f"{word.raw}: a pattern that is not plain")
+                found = list(islice(iglob(word.text, root_dir=cwd), _MATCH_CAP + 1)) if word.glob else []
+                if len(found) > _MATCH_CAP:
+                    raise RefusedError(f"{word.raw}, which matches more than {_MATCH_CAP} files")
+                rest += [word.text, *found]
             _refuse_words(prefix, rest, place)
         except RefusedError as refused:
             return f"the rule {rule.text} does not cover {refused}"
     return None
-
-
-def _stands_for(word: Word, place: Location) -> list[str]:
-    """The word itself, and the files that its pattern matches now."""
-    if not word.glob:
-        return [word.text]
-    if set("[]{}\\\"'") & set(word.raw) or word.dynamic:
-        raise RefusedError(f"{word.raw}: a pattern that is not plain")
-    found = list(islice(iglob(word.text, root_dir=place.cwd), _MATCH_CAP + 1))
-    if len(found) > _MATCH_CAP:
-        raise RefusedError(f"{word.raw}, which matches more than {_MATCH_CAP} files")
-    return [word.text, *found]
 
 
 def _refuse_words(prefix: Sequence[str], rest: Sequence[str], place: Location) -> None:
