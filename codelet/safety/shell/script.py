@@ -147,7 +147,7 @@ def _why_asked(
         else:
             return PartFinding("it redirects to a place known only at run time")
     except RefusedError as refused:
-        known = isinstance(part, SimpleCommand) and not (part.assignments or any(word.dynamic for word in part.words))
+        known = isinstance(part, SimpleCommand) and not (part.variables or any(word.dynamic for word in part.words))
         return PartFinding(str(refused), words=_texts(part) if known else ())
     return None
 

@@ -28,7 +28,6 @@ NODE_CAP, SIGN_CAP, COMMAND_CAP, DEPTH_CAP = 6_000, 600, 40, 40
 NOT_PARSED, FORK_BOMB = "it cannot be parsed", "it defines a function that multiplies itself"
 _SIGNS = (b"|", b";", b"&", b"\n", b"$", b"`", b"(", b"{", b"[", b"<", b">", b'"')
 _ONLY_BASH = re.compile(r"\$['\"]|<\(|<<<|&>|>&[^0-9-]|\|&")
-_ANYWHERE = Path("/")
 
 
 class Word(Record):
@@ -49,13 +48,13 @@ class Word(Record):
 
 
 class SimpleCommand(Record):
-    """One simple command: its words and its assignments (name, value).
+    """One simple command: its words and the variables that it sets.
 
     `folders` are those in which it may run after each `cd` before it; `lost`: a `cd` led to an unknown place.
     """
 
     words: tuple[Word, ...]
-    assignments: tuple[tuple[str, Word | None], ...]
+    variables: tuple[str, ...]
     folders: frozenset[str]
     lost: bool
 
@@ -100,7 +99,7 @@ def _parser() -> Parser:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-def read_script(command: str, workspace: Path = _ANYWHERE) -> Script:
+def read_script(command: str, workspace: Path = Path("/")) -> Script:
     """Parse `command`, which would run in `workspace`. Everything unknown becomes an UnclearPart."""
     source = command.encode("utf-8", "surrogateescape" if command.isascii() else "replace")
     if len(source) > LENGTH_CAP:
@@ -259,13 +258,12 @@ class _Reader:
 
     def _command(self, node: Node) -> None:
         """Read a simple command; commands in its words come first."""
-        after, words, assignments = self.after, [], []
+        after, words, variables = self.after, [], []
         late, self._late = self._late, []  # not for the commands in its words
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
-                name, *value = child.children
-                assignments.append((self._text(name), self._word(value[-1]) if len(value) == 2 else None))
+                variables.append(self._text(child.children[0]))
                 self._children(child)
             elif kind.endswith("_redirect"):
                 self.read(child)
@@ -275,7 +273,7 @@ class _Reader:
                     self.read(child)
         self.after = after
         words, self._late = words + self._late + late, []
-        self.script.parts.append(SimpleCommand(tuple(words), tuple(assignments), self._folders(), self.lost))
+        self.script.parts.append(SimpleCommand(tuple(words), tuple(variables), self._folders(), self.lost))
         if not (words and words[0].text == "cd" and words[0].plain):
             return
         operands = words[2:] if words[1:2] and words[1].text == "--" else words[1:]

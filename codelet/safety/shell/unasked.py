@@ -59,7 +59,7 @@ def _places(part: SimpleCommand | Redirect, workspace: Path, *, confined: bool, 
 
 def check_command(command: SimpleCommand, workspace: Path, *, confined: bool, mounts: bool = True) -> None:
     """Raise RefusedError unless the command may run without asking, `confined` or anywhere."""
-    for name, _ in command.assignments:
+    for name in command.variables:
         if not confined or not _OWN_VARIABLE.fullmatch(name):
             raise RefusedError(f"it sets the variable {name}")
     for word in command.words if not confined else ():
@@ -83,8 +83,7 @@ def check_redirect(redirect: Redirect, workspace: Path, *, confined: bool) -> No
     text, plain = redirect.target.text, redirect.target.plain
     is_network = text.startswith(("/dev/tcp/", "/dev/udp/"))
     if is_network or not (confined or plain):
-        reason = "it opens a network connection" if confined else "it reads from a place that is not plain"
-        raise RefusedError(reason)
+        raise RefusedError("it opens a network connection" if confined else "it reads from a place that is not plain")
     for place in _places(redirect, workspace, confined=confined):
         _check_paths([("read", text if plain else _Unknown(text))], place)
 
