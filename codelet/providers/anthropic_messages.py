@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from codelet import prompt
@@ -23,7 +25,6 @@ from codelet.providers.protocol import as_count, as_text, value_at
 from codelet.usage import Usage
 
 _VERSION = "2023-06-01"
-_OWN_PLACE = "api.anthropic.com"
 _DEFAULT_MAX_OUTPUT = 8_192
 _THINKING_MAX_OUTPUT = 32_000  # includes thinking; the context's budget keeps as much free
 _MARK = {"cache_control": {"type": "ephemeral"}}
@@ -38,7 +39,7 @@ class AnthropicProvider(NativeProvider):
     api = "messages"
 
     def __init__(self, model: str, endpoint: Endpoint, options: protocol.ProviderOptions) -> None:
-        own = endpoint.vendor.prefix == "anthropic" and endpoint.base.partition("://")[2] == _OWN_PLACE
+        own = endpoint.vendor.prefix == "anthropic" and endpoint.base.endswith("://api.anthropic.com")
         super().__init__(model, endpoint, options, origin="anthropic" if own else f"anthropic:{endpoint.base}")
         self.decoder = MessageDecoder
         self._last_mark = -1
@@ -76,15 +77,13 @@ class AnthropicProvider(NativeProvider):
             options["thinking"] = {**options["thinking"], "display": "summarized"}  # else the API omits its text
         fragments = self._cache.fragments(request.messages, head)
         self._mark(fragments, len(request.messages) - request.tail)
-        listed, role = list[bytes](), ""
-        for message, blocks in zip(request.messages, fragments, strict=True):
-            if blocks:
-                now = "assistant" if message["role"] == "assistant" else "user"
-                start = b'{"role":"' + now.encode() + b'","content":['
-                listed += [b"," if now == role else (b"]}," if role else b"") + start, blocks]  # a new role closes
-                role = now
-        closing = (b"]}]," if role else b"],") + compact_json(options)[1:]
-        return b"".join([model, head, b',"messages":[', *listed, closing])
+        roles = [b"assistant" if message["role"] == "assistant" else b"user" for message in request.messages]
+        pairs = [(role, blocks) for role, blocks in zip(roles, fragments, strict=True) if blocks]
+        runs = [
+            b'{"role":"%s","content":[%s]}' % (role, b",".join(map(itemgetter(1), run)))
+            for role, run in groupby(pairs, itemgetter(0))
+        ]
+        return b"".join([model, head, b',"messages":[', b",".join(runs), b"],", compact_json(options)[1:]])
 
     def share_cache(self, key: str, end: str) -> None:
         """Mark the shared part of the prompt, in a separate block."""

@@ -125,7 +125,6 @@ _FINISH: dict[str, protocol.FinishReason] = {
 _CALL = ("index", "id", "type", "function")
 _KEPT = ("extra_content", "encrypted_content")
 _THOUGHT = {"google": {"thought": True}}  # marks a summary, which does not go back
-_TEXT_ONLY = {"role", "content"}
 _MOST_DOLLARS = 1_000_000
 _BROKEN_OFF = ("error", "abort", "insufficient_system_resource", "network_error")
 
@@ -174,9 +173,6 @@ def _named_reason(reason: str) -> protocol.FinishReason:
 def _delta_chunks(delta: dict[str, Any]) -> list[protocol.Chunk]:
     chunks: list[protocol.Chunk] = []
     content = delta.get("content")
-    if delta.keys() <= _TEXT_ONLY and not isinstance(content, list):  # most events of a long answer
-        text = as_text(content)
-        return [protocol.TextChunk(text)] if text else []
     name: Literal["reasoning_content", "reasoning"] = "reasoning_content"
     if not delta.get("reasoning_content") and delta.get("reasoning"):
         name = "reasoning"
@@ -188,22 +184,22 @@ def _delta_chunks(delta: dict[str, Any]) -> list[protocol.Chunk]:
         chunks.append(protocol.ReasoningChunk(text=reasoning, details=details or None, field=name))
     if extra := {field: value for field in _KEPT if (value := delta.get(field)) not in (None, _THOUGHT)}:
         chunks.append(protocol.ExtraChunk(extra))
-    if text := as_text(delta.get("content")):
+    if text := as_text(content):
         chunks.append(protocol.TextChunk(text))
     if refusal := as_text(delta.get("refusal")):
         chunks.append(protocol.RefusalChunk(refusal))
     for position, call in enumerate(delta.get("tool_calls") or ()):
-        function = call.get("function") or {}
+        function, index = call.get("function") or {}, call.get("index")
         arguments = function.get("arguments")  # JSON text; some servers send an object
-        index = call.get("index")
+        text = compact_json(arguments).decode() if isinstance(arguments, dict) else as_text(arguments)
+        extra = {field: value for field, value in call.items() if field not in _CALL and value is not None}
         chunks.append(
             protocol.ToolCallChunk(
                 index=index if isinstance(index, int) else position,
                 id=as_text(call.get("id")),
                 name=as_text(function.get("name")),
-                arguments=compact_json(arguments).decode() if isinstance(arguments, dict) else as_text(arguments),
-                extra={field: value for field, value in call.items() if field not in _CALL and value is not None}
-                or None,
+                arguments=text,
+                extra=extra or None,
             )
         )
     return chunks
