@@ -78,11 +78,6 @@ class ReminderRow(Record):
     sent: int
     on: bool
 
-    @property
-    def is_known(self) -> bool:
-        """Return whether the model has seen it, or will see it with the next request."""
-        return bool(self.text or self.sent)
-
 
 class Reminders:
     """The reminders of a conversation: their texts from the sources, their switches, and their cost.

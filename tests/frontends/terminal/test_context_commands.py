@@ -25,12 +25,12 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     ask(terminal, "/why", "nothing was compacted")
     ask(terminal, "/uncompact", "no compaction")
     ask(terminal, "/compact", "nothing to compact")
-    ask(terminal, "/reminders", "no reminders yet")
+    ask(terminal, "/reminders", "0 sent  on")
     ask(terminal, "the first prompt", "Done.", "2 steps")
     listing = ask(terminal, "/context", "the first prompt", "calls read", "compacts at")
     listing = ask(terminal, "/context all", "calls read", "compacts at")
     lines = [line.split() for line in listing.split("\n") if line[:5].strip().isdigit() and "reminder" not in line]
-    assert "instruction files" in listing
+    assert "reminder claudeMd" in listing
     numbers = {words[2]: words[0] for words in lines}
     ask(terminal, f"/pin {numbers['user']}", "stays verbatim: user,", "tokens: the first prompt")
     whole = ask(terminal, f"/context {int(numbers['tool']) - 1}", "calls read", "path: CLAUDE.md")
@@ -59,7 +59,7 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     ask(terminal, "/reminders claudemd", "Use tabs.")
     ask(terminal, "/reminders claudemd off", "claudeMd: off")
     ask(terminal, "one more", "Again.", "1 step")
-    assert "instruction files" not in ask(terminal, "/context", "one more")
+    assert "claudeMd" not in ask(terminal, "/context", "one more")
     ask(terminal, "/reminders nothing", "no reminder nothing")
 
 

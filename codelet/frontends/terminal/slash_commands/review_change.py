@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codelet.errors import EXIT_INTERRUPT, CodeletError, UsageError
 from codelet.events import Event, ResultStatus, ToolCallStarted, ToolProgress, ToolResult
-from codelet.system.text import with_codes
+from codelet.system.text import one_line, with_codes
 from codelet.system.text.typed import whole_number
 
 if TYPE_CHECKING:
@@ -188,23 +188,20 @@ async def _change(argument: str) -> ReviewedChange:
 
 def _options(argument: str) -> argparse.Namespace:
     """Parse the words like `codelet review`: --staged, --uncommitted, --base BRANCH, commits, paths."""
-    import argparse  # the prompt of the terminal waits for none of it
+    import argparse  # the prompt of the terminal does not wait for it
 
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
+    parser.add_argument("--staged", action="store_true")
+    parser.add_argument("--uncommitted", action="store_true")
+    parser.add_argument("--base")
+    parser.add_argument("what", nargs="*")
+    parser.set_defaults(diff=None, since=None)
     try:
-        words = shlex.split(argument)
-    except ValueError as error:
+        options, unknown = parser.parse_known_args(shlex.split(argument))
+    except (ValueError, argparse.ArgumentError) as error:
         raise UsageError(f"/review: {error}") from None
-    options = argparse.Namespace(what=[], staged=False, uncommitted=False, base=None, diff=None, since=None)
-    while words:
-        match words.pop(0):
-            case "--staged":
-                options.staged = True
-            case "--uncommitted":
-                options.uncommitted = True
-            case "--base" if words:
-                options.base = words.pop(0)
-            case word if word.startswith("-"):
-                raise UsageError(f"/review takes --staged, --uncommitted, --base BRANCH, commits and paths, not {word}")
-            case word:
-                options.what.append(word)
+    if unknown:
+        raise UsageError(
+            f"/review takes --staged, --uncommitted, --base BRANCH, commits and paths, not {one_line(unknown[0], 60)}"
+        )
     return options

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from codelet.context.compaction.report import CompactionReport, Score
-    from codelet.context.reminders import ReminderRow
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.loop.session import Session
 
@@ -83,7 +82,7 @@ def _entry_row(screen: Screen, session: Session, entry: ContextRow, latest: int)
     line.append("pinned  " if entry.pinned else "", ACCENT)
     line.append(f"anchor: {entry.anchor}  " if entry.anchor else "", ACCENT)
     if entry.source != entry.role:
-        line.append(f"{clean(_source(entry))}  ")
+        line.append(f"{clean(entry.source)}  ")
     age = latest - entry.turn
     line.append(f"{plural(age, 'turn')} ago  " if entry.turn and age else "", QUIET)
     line.append(one_line(_content(session, entry.number), 200) if entry.number >= 0 else "", QUIET)
@@ -98,7 +97,7 @@ def _show_entry(screen: Screen, session: Session, rows: Sequence[ContextRow], nu
     message, mask = session.conversation.sent()[number], session.mask
     head = styled((f"message {number}", ACCENT), f" · {found.role}")
     if found.source != found.role:
-        head.append(f" · {clean(_source(found))}")
+        head.append(f" · {clean(found.source)}")
     head.append(f" · {plural(found.tokens, 'token')}", QUIET)
     screen.say(screen.truncate(head))
     if reasoning := reasoning_of(message):
@@ -130,26 +129,8 @@ def _in_words(session: Session) -> dict[int, str]:
     for row in session.context():
         if row.number >= 0:
             gist = one_line(_content(session, row.number), 60)
-            words[row.number] = f"{clean(_source(row))}, {plural(row.tokens, 'token')}" + (f": {gist}" if gist else "")
+            words[row.number] = f"{clean(row.source)}, {plural(row.tokens, 'token')}" + (f": {gist}" if gist else "")
     return words
-
-
-_REMINDER_NAMES = {
-    "environment": "the machine and the folder",
-    "claudeMd": "instruction files",
-    "nestedClaudeMd": "instruction files of a folder",
-    "toolFailures": "tools that keep failing",
-    "machine": "the machine's state",
-    "gitStatus": "the state of git",
-    "tokenStatus": "how full the context is",
-}
-"""Reminders in plain words; others are shown by name."""
-
-
-def _source(row: ContextRow) -> str:
-    """A message's source in plain words."""
-    kind, _, name = row.source.partition("reminder ")
-    return row.source if kind or not name else f"reminder: {_REMINDER_NAMES.get(name, name)}"
 
 
 def _content(session: Session, number: int) -> str:
@@ -218,23 +199,11 @@ async def reminders(screen: Screen, session: Session, argument: str) -> None:
         screen.fail(f"switch a reminder on or off, not {one_line(switch, 60)}")
     elif found is not None:
         screen.say(*wrap(styled((clean(found.text or "it is not in the list now"), QUIET)), screen.width))
-    elif not any(row.is_known for row in rows):
-        screen.note("the model has no reminders yet")
-        for row in rows:
-            screen.say(styled((f"  {row.kind:<15}", ACCENT), _switch(row)))
     else:
         for row in rows:
-            if row.on and not row.is_known:
-                continue
-            line = styled(
-                (f"  {row.kind:<15}", ACCENT), f"{tokens(row.tokens):>6} tokens  {tokens(row.sent):>6} sent  "
-            )
-            screen.say(line.append_text(styled(_switch(row))))
+            sizes = f"{tokens(row.tokens):>6} tokens  {tokens(row.sent):>6} sent  "
+            screen.say(styled((f"  {row.kind:<15}", ACCENT), sizes, "on" if row.on else ("off", WARN)))
         screen.note("/context reminders TYPE shows one, /context reminders TYPE off switches it off")
-
-
-def _switch(row: ReminderRow) -> tuple[str, str]:
-    return ("on", "") if row.on else ("off", WARN)
 
 
 async def compact_now(repl: ReplControls, argument: str) -> None:

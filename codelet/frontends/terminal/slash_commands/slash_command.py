@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"\?|[a-z0-9_:.-]*[a-z][a-z0-9_:.-]*")
 """A command's name. /1 and a path such as /etc/hosts are not."""
-_NARROWEST = 20
-"""Columns for a meaning next to its name."""
 _NAMES = 24
 """Columns for the names, or a third of a wide screen."""
 
@@ -297,24 +295,16 @@ async def run_if_command(repl: ReplControls, commands: Commands, prompt: str) ->
 
 
 def _columns(entries: Sequence[tuple[str, str]], screen: Screen, among: Sequence[tuple[str, str]] = ()) -> list[Text]:
-    """Rows of names and meanings in two columns, as wide as the names of `among` need; in one if the screen is narrow.
+    """Rows of names and meanings in two columns, the first as wide as the names of `among` need."""
+    from rich.table import Table
 
-    A name longer than its column gets its own row.
-    """
-    from codelet.frontends.terminal.show.console import wrap, wrap_indented
+    from codelet.frontends.terminal.show.console import drawn_rows
 
-    name_width = min(max(len(name) for name, _ in among or entries) + 2, max(screen.width // 3, _NAMES))
-    room = screen.width - name_width - 2
-    rows = []
+    longest = max(len(name) for name, _ in among or entries)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(width=2)
+    table.add_column(style=ACCENT, width=min(longest, max(screen.width // 3, _NAMES)), overflow="fold")
+    table.add_column(overflow="fold")
     for name, meaning in entries:
-        lead = name
-        if len(name) + 2 > name_width or room < _NARROWEST:
-            rows += screen.indented(styled((name, ACCENT)))
-            lead = ""
-        if room < _NARROWEST:
-            rows += wrap_indented(styled(meaning), screen.width, "    ")
-            continue
-        for row in wrap(styled(meaning), room):
-            rows.append(styled((f"  {lead:<{name_width}}", ACCENT), row.plain))
-            lead = ""
-    return rows
+        table.add_row("", styled(name), styled(meaning))
+    return drawn_rows(table, screen.width)
