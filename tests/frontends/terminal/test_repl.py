@@ -180,7 +180,7 @@ def test_commands(start: Start, repo: Path) -> None:
     assert "› first prompt\n" in terminal.scrollback and "\n\nOne." in terminal.scrollback
     ask(terminal, "/usage", "1 turn", "1.2k tokens in", "40 tokens out")
     ask(terminal, "/usage now", "/usage takes no")
-    ask(terminal, "/help compact", "/compact [--preview] [20k|30%] [INSTRUCTIONS]")
+    ask(terminal, "/help compact", "/compact [--preview] ", "[20k|30%] [INSTRUCTIONS]")
     ask(terminal, "/help compcat", "mean /compact?")
     ask(terminal, "/context foo", "number, not foo")
     ask(terminal, "/context 99", "no message 99")

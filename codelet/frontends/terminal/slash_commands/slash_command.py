@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"\?|[a-z0-9_:.-]*[a-z][a-z0-9_:.-]*")
 """A command's name. /1 and a path such as /etc/hosts are not."""
+_NARROW = 50
+"""A screen with fewer columns has no room for two of them."""
 _NAMES = 24
 """Columns for the names, or a third of a wide screen."""
 
@@ -295,16 +297,20 @@ async def run_if_command(repl: ReplControls, commands: Commands, prompt: str) ->
 
 
 def _columns(entries: Sequence[tuple[str, str]], screen: Screen, among: Sequence[tuple[str, str]] = ()) -> list[Text]:
-    """Rows of names and meanings in two columns, the first as wide as the names of `among` need."""
+    """Rows of names and meanings in two columns, the first as wide as the names of `among` need; on a narrow screen in
+    one.
+    """
     from rich.table import Table
 
-    from codelet.frontends.terminal.show.console import drawn_rows
+    from codelet.frontends.terminal.show.console import drawn_rows, wrap_indented
 
+    if screen.width < _NARROW:
+        pairs = [(screen.indented(styled((name, ACCENT))), styled(meaning)) for name, meaning in entries]
+        return [row for name, meaning in pairs for row in (*name, *wrap_indented(meaning, screen.width, "    "))]
     longest = max(len(name) for name, _ in among or entries)
     table = Table.grid(padding=(0, 2))
-    table.add_column(width=2)
     table.add_column(style=ACCENT, width=min(longest, max(screen.width // 3, _NAMES)), overflow="fold")
     table.add_column(overflow="fold")
     for name, meaning in entries:
-        table.add_row("", styled(name), styled(meaning))
-    return drawn_rows(table, screen.width)
+        table.add_row(styled(name), styled(meaning))
+    return [styled("  ") + row for row in drawn_rows(table, screen.width - 2)]
