@@ -125,8 +125,8 @@ async def open_direct(url: SplitResult) -> Connection:
 def proxy_for(url: SplitResult) -> SplitResult | None:
     """The environment's proxy for this address, or None."""
     names = (f"{url.scheme}_proxy", f"{url.scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
-    address = next(filter(None, map(os.environ.get, names)), None)
-    if address is None:
+    chosen = next((name for name in names if os.environ.get(name) or (name.islower() and name in os.environ)), "")
+    if not (address := os.environ.get(chosen, "")):  # an empty name in small letters means no proxy, as for urllib
         return None
     if exceptions := os.environ.get("no_proxy") or os.environ.get("NO_PROXY"):
         from codelet.system.no_proxy import goes_direct

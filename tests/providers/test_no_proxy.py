@@ -53,3 +53,15 @@ def test_what_goes_without_the_proxy(
     monkeypatch.setenv("ALL_PROXY", "http://proxy.example:3128")
     monkeypatch.setenv(name, exceptions)
     assert (proxy_for(urlsplit(url)) is None) is direct
+
+
+@pytest.mark.parametrize("names", [("https_proxy", "HTTPS_PROXY"), ("all_proxy", "ALL_PROXY")])
+def test_an_empty_variable_in_small_letters_switches_the_proxy_off(
+    monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]
+) -> None:
+    for each in ("no_proxy", "NO_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv(names[1], "http://proxy.example:3128")
+    assert proxy_for(urlsplit("https://example.com")) is not None
+    monkeypatch.setenv(names[0], "")
+    assert proxy_for(urlsplit("https://example.com")) is None
