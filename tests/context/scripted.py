@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from codelet import events
+from codelet.context.allotment import Size
 from codelet.context.tokens import estimate_message, estimate_text
 from codelet.errors import CodeletError, ProviderError, ToolError
 from codelet.loop.session import Session
@@ -188,6 +189,12 @@ def compactions(seen: Sequence[events.Event], phase: str | None = None) -> list[
     return [event for event in found if phase is None or event.phase == phase]
 
 
+async def by_hand(session: Session, instruction: str = "", size: Size | None = None) -> list[events.Compaction]:
+    """All events of a compaction by hand."""
+    async with aclosing(session.compact(instruction, size)) as stream:
+        return compactions([event async for event in stream])
+
+
 async def fill(session: Session, provider: ScriptedProvider, turns: int, lines: int = 70) -> list[events.Event]:
     """Run `count` turns, each with a prompt, a call with `lines` lines, and an answer."""
     seen = []
@@ -204,6 +211,5 @@ async def compact_five_times(session: Session) -> None:
     for number in range(5):
         for _ in range(4):
             await turn(session, f"turn {number}: " + "words to be compacted " * 200)
-        async for _ in session.compact():
-            pass
+        await by_hand(session)
     assert session.compactor.count == 5

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
-
 import pytest
 
 from codelet import events
@@ -11,16 +9,15 @@ from codelet.context.allotment import BESIDE, NothingToCompact, Size, parsed, sm
 from codelet.context.compaction.plan import IrreducibleContext
 from codelet.loop.session import Session
 from tests.context.conftest import Open
-from tests.context.scripted import compactions, fill, turn
+from tests.context.scripted import by_hand, compactions, fill, turn
 
 LARGE = 1_000_000
 
 
-async def by_hand(session: Session, argument: str = "") -> events.Compaction:
+async def compact(session: Session, argument: str = "") -> events.Compaction:
     """The last event of what `/compact` with that argument does."""
     size, wish = parsed(argument)
-    async with aclosing(session.compact(wish, size)) as stream:
-        return compactions([event async for event in stream])[-1]
+    return (await by_hand(session, wish, size))[-1]
 
 
 async def test_far_below_the_budget_a_compaction_by_hand_makes_the_list_smaller(open_session: Open):
@@ -29,11 +26,10 @@ async def test_far_below_the_budget_a_compaction_by_hand_makes_the_list_smaller(
     newest = [m for m in session.messages if m["role"] == "user"][-3]
     kept = session.messages[session.messages.index(newest) :]
     assert session.size < 35 * session.window.budget.limit // 1_000
-    async with aclosing(session.compact()) as stream:
-        done = compactions([event async for event in stream])[-1]
+    done = await compact(session)
     assert done.phase == "done" and done.after < 0.6 * done.before
     assert done.kept_turns == 3 and session.messages[-len(kept) :] == kept, "the newest turns stay"
-    again = await by_hand(session, "keep value_part3_7")
+    again = await compact(session, "keep value_part3_7")
     assert again.phase in ("done", "stopped") and session.size <= done.after
 
 
@@ -47,11 +43,11 @@ async def test_sizes_are_met_and_a_wish_may_follow(open_session: Open):
         ("9000", 9_000),
         ("0.0085M mind value_part2_40", 8_500),
     ):
-        done = await by_hand(session, argument)
+        done = await compact(session, argument)
         assert done.phase == "done" and 0.8 * wanted <= done.after <= wanted, (argument, done)
         assert session.size == done.after
         session.compactor.undo()
-    done = await by_hand(session, "25% keep value_part2_41 and src/part2/mod_5.py")
+    done = await compact(session, "25% keep value_part2_41 and src/part2/mod_5.py")
     assert done.after <= size // 4
     report = session.compactor.report
     assert report is not None and report.turns[2].score.relevance > report.turns[3].score.relevance
@@ -85,21 +81,21 @@ async def test_where_nothing_can_be_taken_out_the_reason_is_true(open_session: O
     session, provider = open_session(window=LARGE)
     await fill(session, provider, 3)
     before = list(session.messages)
-    stopped = await by_hand(session)
+    stopped = await compact(session)
     assert stopped.phase == "stopped" and session.messages == before
     assert "newest 3 turns" in stopped.note and "`/compact 50%`" in stopped.note
     with pytest.raises(NothingToCompact):
         session.compactor.preview()
-    stopped = await by_hand(session, "200k")
+    stopped = await compact(session, "200k")
     assert f"{session.size:,}" in stopped.note
-    done = await by_hand(session, "50%")
+    done = await compact(session, "50%")
     assert done.phase == "done" and done.after <= done.before // 2
 
 
 async def test_a_size_below_the_floor_says_the_floor_and_automatic_compaction_goes_on(open_session: Open):
     session, provider = open_session(window=16_000)
     await fill(session, provider, 4)
-    stopped = await by_hand(session, "1%")
+    stopped = await compact(session, "1%")
     assert stopped.phase == "stopped" and BESIDE in stopped.note
     seen = await fill(session, provider, 20)
     assert compactions(seen, "done"), "a refusal by hand does not switch it off"
@@ -108,7 +104,7 @@ async def test_a_size_below_the_floor_says_the_floor_and_automatic_compaction_go
 async def test_one_turn_that_is_large_is_made_smaller_inside(open_session: Open):
     session, provider = open_session(window=LARGE)
     await fill(session, provider, 1, lines=900)
-    done = await by_hand(session)
+    done = await compact(session)
     assert done.phase == "done" and done.after < 0.6 * done.before
     assert done.tier == 3 and done.reduced >= 0
 
@@ -119,8 +115,7 @@ async def test_preview_receipt_why_and_undo_tell_the_same_numbers(open_session: 
     for size in (None, Size(tokens=7_000), Size(percent=40.0)):
         before = session.size
         seen = session.compactor.preview("mind value_part1_3", size)
-        async with aclosing(session.compact("mind value_part1_3", size)) as stream:
-            done = compactions([event async for event in stream])[-1]
+        done = (await by_hand(session, "mind value_part1_3", size))[-1]
         undone = session.compactor.undo()
         assert undone is not None
         assert (before, seen.before, done.before, undone.after) == (before,) * 4

@@ -15,6 +15,7 @@ from tests.context.conftest import Open
 from tests.context.scripted import (
     Answer,
     ScriptedProvider,
+    by_hand,
     compactions,
     fill,
     text,
@@ -25,11 +26,6 @@ from tests.context.scripted import (
 
 def place_of(session, words: str) -> int:
     return next(n for n, message in enumerate(session.messages) if words in str(message["content"]))
-
-
-async def compacted(session, wish: str = "") -> list[events.Event]:
-    async with aclosing(session.compact(wish)) as stream:
-        return [event async for event in stream]
 
 
 async def test_a_list_that_nears_the_limit_is_compacted_with_a_warning_and_a_receipt(open_session: Open):
@@ -68,7 +64,7 @@ async def test_undo_after_more_turns_keeps_what_came_since(open_session: Open):
     session, provider = open_session(window=24_000)
     await fill(session, provider, 8, lines=80)
     before = list(session.conversation.body)
-    assert compactions(await compacted(session), "done")
+    assert compactions(await by_hand(session), "done")
     await fill(session, provider, 2)
     since = session.messages[place_of(session, "prompt 0: ") : len(session.messages)]
     event = session.compactor.undo()
@@ -135,7 +131,7 @@ async def test_a_pinned_message_is_never_removed_without_a_word(open_session: Op
 async def test_a_pinned_summary_is_not_undone(open_session: Open):
     session, provider = open_session(window=24_000)
     await fill(session, provider, 8, lines=80)
-    await compacted(session)
+    await by_hand(session)
     number = next(n for n, message in enumerate(session.messages) if kind_of(message) == "segment")
     session.compactor.pin(number)
     with pytest.raises(UsageError, match=f"/pin off {number}"):
@@ -147,13 +143,13 @@ async def test_a_pinned_summary_is_not_undone(open_session: Open):
 async def test_the_archive_names_turns_as_segments_do_and_survives_a_rewind(open_session: Open):
     session, provider = open_session(window=24_000)
     await fill(session, provider, 8, lines=80)
-    await compacted(session)
+    await by_hand(session)
     await turn(session, "after")
     assert "prompt 2:" in session.compactor.archive.by_turn(3)
     assert session.rewind() == "after"
     assert "prompt 2:" in session.compactor.archive.by_turn(3)
     await fill(session, provider, 8, lines=80)
-    await compacted(session)
+    await by_hand(session)
     assert "value_part0_9" in session.compactor.archive.by_turn(9)
     assert "value_part0_9" in session.compactor.archive.by_turn(1)
     assert session.compactor.report is not None
@@ -165,7 +161,7 @@ async def test_memory_tiers_the_model_recalls_what_was_taken_out(open_session: O
     session, provider = open_session(window=24_000)
     await fill(session, provider, 8, lines=80)
     assert "recall" not in set(session.toolbox.tools)
-    await compacted(session)
+    await by_hand(session)
     provider.answers.append(Answer("hm", [("recall", {"pattern": "value_part0_77 "})]))
     seen = await turn(session, "what was it?")
     [result] = [event for event in seen if isinstance(event, events.ToolResult)]
@@ -179,7 +175,7 @@ async def test_the_size_that_is_aimed_at_is_the_providers_own(open_session: Open
         provider.answers.append(Answer("s", [("look", {"lines": 260, "about": f"{part}{number}"}) for part in "ab"]))
     for prompt in ("go", "and one", "and two", "and three", "and four"):
         await turn(session, prompt)
-    await compacted(session)
+    await by_hand(session)
     await turn(session, "on")
     before, after = (2 * request.size for request in provider.sent[-2:])
     target = 35 * session.window.budget.limit // 100
@@ -207,7 +203,7 @@ async def test_off_means_off(open_session: Open):
     seen, error = await turn_until_error(session, "one more")
     assert "--compact auto" in str(error)
     assert compactions(seen) == [] and len(session.messages) == before + 1
-    assert compactions(await compacted(session), "done"), "asked for it still works"
+    assert compactions(await by_hand(session), "done"), "asked for it still works"
 
 
 async def test_compact_at_moves_the_limit(open_session: Open):
@@ -241,7 +237,7 @@ async def test_a_compaction_keeps_the_shares_of_history_and_kept_context(open_se
         await turn(
             session, f"prompt {number}: " + f"never touch src/part{number}/mod.py and port {9000 + number}. " * 6
         )
-    await compacted(session, "mind the ports")
+    await by_hand(session, "mind the ports")
     sizes = {share.name: share for share in session.compactor.shares()}
     for name, percent in zip(("context", "history"), shares[1:3], strict=True):
         assert 0 < sizes[name].used <= sizes[name].limit == 24_000 * percent // 100, name
@@ -259,7 +255,7 @@ async def test_what_pins_take_beyond_a_share_is_said(open_session: Open):
         if message["role"] == "tool" and number < 20:
             session.compactor.pin(number)
     session.compactor.options = CompactionOptions(shares=(5, 5, 15, 75))
-    [*_, done] = compactions(await compacted(session, "mind the ports"))
+    [*_, done] = await by_hand(session, "mind the ports")
     assert done.phase == "done" and "share of context" in done.note
 
 

@@ -14,7 +14,7 @@ from codelet.loop.session import Session
 from codelet.messages import assistant, user
 from codelet.providers.protocol import Request
 from tests.context.conftest import Open
-from tests.context.scripted import Answer, ScriptedProvider, compactions, fill, turn
+from tests.context.scripted import Answer, ScriptedProvider, by_hand, compactions, fill, turn
 
 GOOD = "Goal: change src/part3/mod.py and never touch port 9003\nNext step: run part7"
 
@@ -29,8 +29,7 @@ def answering(answer: Answer) -> object:
 
 
 async def compact(session: Session) -> events.Compaction:
-    async with aclosing(session.compact()) as stream:
-        [done] = compactions([event async for event in stream], "done")
+    [done] = compactions(await by_hand(session), "done")
     return done
 
 

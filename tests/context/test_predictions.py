@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from codelet import events
 from codelet.context.compaction.engine import compact
 from codelet.errors import UsageError
 from codelet.messages import assistant, tool_call, tool_result, unpaired, user
 from codelet.settings import load_settings
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
 from tests.context.conftest import Open
-from tests.context.scripted import Answer, compactions, fill, turn
+from tests.context.scripted import Answer, by_hand, compactions, fill, turn
 
 MIB = 1 << 20
 
@@ -78,11 +77,7 @@ async def test_p7_compactions_at_once_commit_once(open_session: Open):
     session, provider = open_session(window=24_000)
     await fill(session, provider, 8)
 
-    async def run() -> list[events.Event]:
-        async with aclosing(session.compact()) as stream:
-            return [event async for event in stream]
-
-    seen = await asyncio.gather(run(), run(), run())
+    seen = await asyncio.gather(by_hand(session), by_hand(session), by_hand(session))
     phases = sorted(event.phase for found in seen for event in found if event.phase != "starting")
     assert phases == ["done", "stopped", "stopped"]
     assert session.compactor.count == 1

@@ -1,9 +1,14 @@
-"""The parts of /context: rows with turns, anchors and pins, and the shares."""
+"""The parts of /context: rows with turns, anchors and pins, and the four shares, each alone."""
 
 from __future__ import annotations
 
+import pytest
+
+from codelet.context.tokens.budget import CompactionOptions
+from codelet.errors import UsageError
+from codelet.loop.session import Session
 from tests.context.conftest import Open
-from tests.context.scripted import Answer, fill, turn
+from tests.context.scripted import Answer, ScriptedProvider, by_hand, compactions, fill, turn
 
 
 async def test_rows_have_the_turns_that_segments_have_and_name_anchors(open_session: Open):
@@ -32,3 +37,45 @@ async def test_shares_add_up_to_the_whole(open_session: Open):
     assert 900 < shares["working"].used < 2_000 < shares["context"].used
     session.window.forget()
     assert abs(sum(share.used for share in shares.values()) - session.size) <= len(session.messages)
+
+
+WINDOW, BUDGET = 32_000, 24_000
+
+
+def opened(open_session: Open, shares: tuple[int, ...]) -> tuple[Session, ScriptedProvider]:
+    return open_session(window=WINDOW, compaction=CompactionOptions(shares=shares))
+
+
+def used(session: Session) -> dict[str, tuple[int, int]]:
+    return {share.name: (share.used, share.limit) for share in session.compactor.shares()}
+
+
+async def test_context_alone_a_pin_beyond_it_is_refused(open_session: Open):
+    session, provider = opened(open_session, (5, 4, 35, 56))
+    await fill(session, provider, 2, lines=200)
+    [result, *_] = [place for place, message in enumerate(session.messages) if message["role"] == "tool"]
+    with pytest.raises(UsageError, match="960"):
+        session.compactor.pin(result)
+
+
+async def test_working_alone_a_result_beyond_it_is_cut_and_told(open_session: Open):
+    session, provider = opened(open_session, (5, 70, 15, 10))
+    provider.answers.extend([Answer("x", [("look", {"lines": 1_000})]), Answer()])
+    seen = await turn(session, "look at all of it")
+    tokens, limit = used(session)["working"]
+    answer = session.window.estimate(session.messages[-1])
+    assert tokens - answer <= 1.02 * limit and limit == BUDGET // 10, (
+        "by the count of today, it was cut by that of then"
+    )
+    assert "lines" in str(session.messages[-2]["content"]) and "left out" in str(session.messages[-2]["content"])
+    assert compactions(seen, "reduced")
+
+
+async def test_core_alone_what_it_takes_beyond_its_share_is_seen(open_session: Open):
+    session, provider = open_session(window=WINDOW, bare=False, compaction=CompactionOptions(shares=(1, 34, 15, 50)))
+    await fill(session, provider, 24, lines=40)
+    await by_hand(session, "mind the ports")
+    sizes = used(session)
+    assert sizes["core"][0] > sizes["core"][1] == BUDGET // 100
+    for name in ("context", "history"):
+        assert sizes[name][0] <= sizes[name][1], name

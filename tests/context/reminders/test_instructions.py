@@ -40,25 +40,15 @@ def in_order(text: str, *parts: str) -> bool:
     return -1 not in places and places == sorted(places)
 
 
-def test_without_a_file_there_is_no_reminder(tree: Path):
-    assert Instructions(tree).text() is None
-    repositories.write(tree, {"CLAUDE.md": "  \n\n"})
-    assert Instructions(tree).text() is None
-
-
-def test_claude_md_comes_before_agents_md(tree: Path):
-    repositories.write(tree, {"AGENTS.md": "from AGENTS"})
-    assert "from AGENTS" in text_in(tree)
-    repositories.write(tree, {"CLAUDE.md": "from CLAUDE"})
-    assert "from CLAUDE" in text_in(tree)
-    assert "from AGENTS" not in text_in(tree)
-
-
 @pytest.mark.parametrize("empty", ["", " \n\n", "\ufeff"])
-def test_an_empty_claude_md_hides_no_agents_md(tree: Path, empty: str):
-    (tree / "CLAUDE.md").write_text(empty)
-    (tree / "AGENTS.md").write_text("Never deploy.")
-    assert "Never deploy." in (Instructions(tree).text() or "")
+def test_claude_md_comes_before_agents_md(tree: Path, empty: str):
+    assert Instructions(tree).text() is None
+    repositories.write(tree, {"CLAUDE.md": empty})
+    assert Instructions(tree).text() is None
+    repositories.write(tree, {"AGENTS.md": "from AGENTS"})
+    assert "from AGENTS" in text_in(tree), "an empty file hides nothing"
+    repositories.write(tree, {"CLAUDE.md": "from CLAUDE"})
+    assert "from CLAUDE" in text_in(tree) and "from AGENTS" not in text_in(tree)
 
 
 def test_user_root_and_the_folders_down_to_the_workspace_in_order(tree: Path, home: Path):
@@ -113,22 +103,17 @@ def test_nested_folders_count_once_a_tool_has_touched_them(tree: Path):
     assert in_order(text, "the root's", "a's", "b's")
     assert text.count("a's") == 1
     assert "c's" not in text
-    elsewhere = tree.parent / "elsewhere"
+    elsewhere, link = tree.parent / "elsewhere", tree.parent / "link"
     repositories.write(elsewhere, {"CLAUDE.md": "elsewhere's"})
     assert "elsewhere's" not in (Instructions(tree).text([elsewhere]) or "")
-
-
-def test_nested_folders_are_found_through_a_linked_workspace(tree: Path, tmp_path: Path):
-    repositories.write(tree, {"a/CLAUDE.md": "a's"})
-    (tmp_path / "link").symlink_to(tree)
-    assert "a's" in (Instructions(tmp_path / "link").text([tree / "a"]) or "")
+    link.symlink_to(tree)
+    assert "a's" in (Instructions(link).text([tree / "a"]) or "")
 
 
 def test_outside_a_repository_only_the_workspace_itself_counts(tmp_path: Path):
     repositories.write(tmp_path, {"CLAUDE.md": "above", "place/CLAUDE.md": "here"})
     text = text_in(tmp_path / "place")
-    assert "here" in text
-    assert "above" not in text
+    assert "here" in text and "above" not in text
 
 
 def test_imports_are_put_in_their_place(tree: Path):
@@ -180,18 +165,12 @@ def test_what_only_looks_like_code_imports(text: str, tree: Path):
     assert read_in(tree) == text.replace("@b.md", "imported")
 
 
-def test_imports_end_at_a_depth(tree: Path):
-    repositories.write(tree, {f"{n}.md": f"level{n} @{n + 1}.md" for n in range(20)})
-    repositories.write(tree, {"CLAUDE.md": "@0.md"})
+def test_imports_end_at_a_depth_and_in_a_cycle(tree: Path):
+    repositories.write(tree, {f"{n}.md": f"level{n} @{n + 1}.md" for n in range(20)} | {"CLAUDE.md": "@0.md"})
     text = text_in(tree)
-    assert "level4" in text
-    assert "level5" not in text
-
-
-def test_a_cycle_of_imports_ends(tree: Path):
+    assert "level4" in text and "level5" not in text
     repositories.write(tree, {"CLAUDE.md": "one @b.md @b.md", "b.md": "two @CLAUDE.md @b.md"})
-    assert text_in(tree).count("two") == 1
-    assert text_in(tree).count("one") == 1
+    assert (text_in(tree).count("one"), text_in(tree).count("two")) == (1, 1)
 
 
 def test_what_is_outside_hidden_or_no_file_is_not_imported(tree: Path, home: Path):
@@ -209,23 +188,17 @@ def test_what_is_outside_hidden_or_no_file_is_not_imported(tree: Path, home: Pat
         assert f"@{name}" in text
 
 
-def test_an_instruction_file_that_links_out_is_not_read(tree: Path):
-    repositories.write(tree.parent, {"outside.md": "OUT"})
-    (tree / "CLAUDE.md").symlink_to(tree.parent / "outside.md")
-    assert "OUT" not in text_in(tree)
+@pytest.mark.parametrize("target", ["../outside.md", "/dev/zero", "CLAUDE.md", "deploy/id_ed25519"])
+def test_an_instruction_file_that_links_out_to_a_device_a_secret_or_itself_is_not_read(tree: Path, target: str):
+    repositories.write(tree, {"../outside.md": "OUT", "deploy/id_ed25519": "HUSH", "docs/rules.md": "IN"})
+    (tree / "CLAUDE.md").symlink_to(target)
+    assert text_in(tree) == ""
     (tree / "CLAUDE.md").unlink()
-    repositories.write(tree, {"docs/rules.md": "IN"})
     (tree / "CLAUDE.md").symlink_to("docs/rules.md")
     assert "IN" in text_in(tree)
 
 
-def test_a_device_a_folder_or_a_loop_is_not_read(tree: Path):
-    (tree / "CLAUDE.md").symlink_to("/dev/zero")
-    assert text_in(tree) == ""
-    (tree / "CLAUDE.md").unlink()
-    (tree / "CLAUDE.md").symlink_to("CLAUDE.md")
-    assert text_in(tree) == ""
-    (tree / "CLAUDE.md").unlink()
+def test_a_folder_of_that_name_is_not_read(tree: Path):
     (tree / "CLAUDE.md").mkdir()
     repositories.write(tree, {"AGENTS.md": "read"})
     assert "read" in text_in(tree)
@@ -249,29 +222,14 @@ def test_the_size_is_bounded_whatever_is_imported(tree: Path):
 SECRETS = ("deploy/id_ed25519", "secrets/prod.txt", "server.pem", "config/credentials.json", "docs/prod.tfvars")
 
 
-def test_what_is_named_like_a_secret_is_not_imported(tree: Path):
-    repositories.write(tree, dict.fromkeys(SECRETS, "HUSH") | {"docs/token.md": "how tokens are made"})
-    names = " ".join(f"@{name}" for name in SECRETS)
-    repositories.write(tree, {"CLAUDE.md": f"{names} @docs/token.md"})
-    assert "HUSH" not in text_in(tree)
-    assert f"{names} how tokens are made" in text_in(tree)
-
-
-def test_no_link_lends_a_secret_another_name_or_another_file_the_name_of_a_secret(tree: Path):
-    repositories.write(tree, {"deploy/id_ed25519": "HUSH", "plain.md": "plain", "CLAUDE.md": "@notes.md @server.pem"})
+def test_what_is_named_like_a_secret_is_not_read_by_a_link_either(tree: Path):
+    repositories.write(tree, dict.fromkeys(SECRETS, "HUSH") | {"docs/token.md": "how tokens are made", "plain.md": "x"})
     (tree / "notes.md").symlink_to("deploy/id_ed25519")
-    (tree / "server.pem").symlink_to("plain.md")
-    text = text_in(tree)
-    assert "HUSH" not in text
-    assert text.endswith("@notes.md @server.pem")
-    (tree / "CLAUDE.md").unlink()
-    (tree / "CLAUDE.md").symlink_to("deploy/id_ed25519")
-    assert text_in(tree) == ""
-
-
-def test_instructions_of_a_folder_of_secrets_are_not_read(tree: Path):
-    repositories.write(tree, {"secrets/CLAUDE.md": "HUSH", "secrets/x": ""})
-    assert text_in(tree, "secrets/x") == ""
+    (tree / "key.pem").symlink_to("plain.md")
+    names = " ".join(f"@{name}" for name in (*SECRETS, "notes.md", "key.pem"))
+    repositories.write(tree, {"CLAUDE.md": f"{names} @docs/token.md", "secrets/CLAUDE.md": "HUSH"})
+    assert "HUSH" not in text_in(tree, "secrets/x")
+    assert f"{names} how tokens are made" in text_in(tree)
 
 
 def test_letters_that_nobody_sees_are_written_as_codes(tree: Path):

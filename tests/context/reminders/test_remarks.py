@@ -40,19 +40,15 @@ def remarks(workspace: Path, **files: str | bytes) -> list[str]:
         ({"CLAUDE": "word " * 20_000}, "CLAUDE.md", "40,000"),
         ({"CLAUDE": "@a.md @b.md", "a": "a " * 19_000, "b": "b " * 22_000}, "b.md", "40,000"),
         ({"CLAUDE": "Größe".encode("latin-1")}, "CLAUDE.md", "UTF-8"),
+        ({"CLAUDE": "@a.md\n@b.md\n@c.md\n"} | dict.fromkeys("abc", "x " * 19_000), "CLAUDE.md", "80,000"),
     ],
-    ids=["long", "import", "latin-1"],
+    ids=["long", "import", "latin-1", "beyond the total"],
 )
 def test_a_file_that_is_not_sent_whole_is_named_once(
     workspace: Path, files: dict[str, str | bytes], named: str, word: str
 ) -> None:
     line = next(each for each in remarks(workspace, **files) if str(workspace / named) in each)
     assert word in line and "\n" not in line
-
-
-def test_what_is_beyond_the_total_is_named(workspace: Path) -> None:
-    files = {"CLAUDE": "@a.md\n@b.md\n@c.md\n", "a": "a " * 19_000, "b": "b " * 19_000, "c": "c " * 19_000}
-    assert any("80,000" in each for each in remarks(workspace, **files))
 
 
 @pytest.mark.parametrize("text", ["Rule", "é" * 39_990, "\ufeffRule"])

@@ -239,18 +239,6 @@ async def test_a_refused_call_brings_no_instructions_and_a_switch_keeps_them_out
     assert not any("SUB" in request.body.decode() for request in model_server.requests)
 
 
-async def test_folders_are_forgotten_with_the_conversation(
-    make_session: MakeSession, model_server: ModelServer, repo: Path
-):
-    repositories.commit(repo, {"sub/CLAUDE.md": "SUB", "sub/x.py": ""})
-    model_server.script = [Reply(calls=[Call("r", "read", {"path": "sub/x.py"})]), Reply("done"), Reply("done")]
-    session = make_session()
-    await turn(session)
-    session.clear()
-    await turn(session)
-    assert "SUB" not in model_server.requests[-1].body.decode()
-
-
 async def test_prepended_all_four_stand_in_front_once_renewed_each_turn_and_hold_within_it(
     make_session: MakeSession, model_server: ModelServer, repo: Path
 ):

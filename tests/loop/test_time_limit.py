@@ -11,9 +11,10 @@ from codelet.loop.session import Session
 from codelet.messages import unpaired
 from codelet.prompt import CUT_TEXT
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
-from tests.context.conftest import Open
+from tests.context.conftest import Open, open_session
 from tests.context.scripted import Answer, turn, turn_until_error
 
+__all__ = ["open_session"]
 REASON = "the time limit of 0.3 s is reached (--timeout)"
 
 
