@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
@@ -35,6 +35,7 @@ from codelet.providers.choice.known import KnownModel
 from codelet.safety.verdict import Answer, Question
 from codelet.system.text import clean, one_line, visible
 
+_Result = TypeVar("_Result")
 _HINT = "↑↓ select · enter confirm"
 _CALM_SECONDS = 0.2
 """Enter within this time was meant for what was there before."""
@@ -43,10 +44,8 @@ _SHORT_HEAD = 2
 """Rows of a question's first line that are shown below its text in any case."""
 _TYPING_SECONDS = 1.0
 """After this many seconds without typing a question may open."""
-
 _ALONE_SECONDS = 0.5
 """A letter answers if no other key comes within this time before or after it."""
-
 _MOST_EXAMPLES = 3
 """Rows of example commands for a rule."""
 _RULE_HINT = "edit the rule · enter allow it for this session and say yes · esc back"
@@ -141,10 +140,10 @@ class _Menu:
             case Keys.Up | Keys.Down if self._places:
                 self._mark = (self._mark + (1 if press.key == Keys.Down else -1)) % len(self._places)
             case Keys.ControlM if self._places and time.monotonic() - self._shown_at >= _CALM_SECONDS:
-                self._take(self._places[self._mark])
+                _settle(self._taken, self._places[self._mark])
                 return []
             case Keys.Escape | Keys.ControlC | Keys.ControlD:
-                self._take(None)
+                _settle(self._taken, None)
                 return []
             case Keys.ControlZ:
                 return [press]
@@ -160,10 +159,6 @@ class _Menu:
             self._words, self._mark = words, 0
             matches = words.lower().split()
             self._places = [at for at, text in enumerate(self._searched) if all(word in text for word in matches)]
-
-    def _take(self, place: int | None) -> None:
-        if not self._taken.done():
-            self._taken.set_result(place)
 
 
 class ApprovalDialog:
@@ -263,7 +258,8 @@ class _OpenQuestion:
         question, renderer = self._question, self._renderer
 
         def head(above: int) -> list[Text]:
-            hint = f"{plural(len(body), 'line')}; the first {above:,} have scrolled off" if above else ""
+            gone = "the first has" if above == 1 else f"the first {above:,} have"
+            hint = f"{plural(len(body), 'line')}; {gone} scrolled off" if above else ""
             return head_rows(question, renderer, hint, self._number)
 
         longest = len(head(len(body)))
@@ -372,7 +368,7 @@ class _OpenQuestion:
             if choice.means in ("yes", "always") and time.monotonic() - pressed_at < _PASTE_SECONDS:
                 return self._type()
             if choice.means == "no":
-                self._settle(Answer(allow=False))
+                _settle(self._answer, Answer(allow=False))
             else:
                 self._take(choice)
         elif self._line.buffer.text and not self._on_menu:
@@ -393,7 +389,7 @@ class _OpenQuestion:
             case "stop":
                 self._stop()
             case means:
-                self._settle(Answer(True, choice.option, always=means == "always", mode=means == "mode"))
+                _settle(self._answer, Answer(True, choice.option, always=means == "always", mode=means == "mode"))
 
     def _write(self, what: Literal["", "reason", "rule"], text: str = "") -> None:
         """Edit a reason or a rule in the input line, or go back to the choices."""
@@ -406,7 +402,7 @@ class _OpenQuestion:
         """Handle Enter while editing: no with a reason, or yes with a rule."""
         text = self._line.answer.text.strip()
         if self._writes == "reason":
-            self._settle(Answer(allow=False, reason=text))
+            _settle(self._answer, Answer(allow=False, reason=text))
             return
         from codelet.safety.rules import parse_rule
 
@@ -416,7 +412,7 @@ class _OpenQuestion:
             self._problem = one_line(str(error), 200)
             self._show()
             return
-        self._settle(Answer(True, always=True, rule="" if rule == self._question.verdict.suggestion else rule))
+        _settle(self._answer, Answer(True, always=True, rule="" if rule == self._question.verdict.suggestion else rule))
 
     def _cancel_press(self) -> None:
         """Drop a letter that waits to be alone."""
@@ -424,6 +420,7 @@ class _OpenQuestion:
             self._timer.cancel()
         self._pressed = self._timer = None
 
-    def _settle(self, answer: Answer) -> None:
-        if not self._answer.done():
-            self._answer.set_result(answer)
+
+def _settle(future: asyncio.Future[_Result], result: _Result) -> None:
+    if not future.done():
+        future.set_result(result)

@@ -29,7 +29,7 @@ _LONG_LINES = 10
 _LONG_CHARACTERS = 1_000
 _COMPARED = 12
 """Characters that tell a pasted line or file name from a typed one."""
-_MARKER = re.compile(r"\[pasted #(\d+), [^\]\n]{1,40}\]")
+_MARKER = re.compile(r"\[pasted #\d+, [^\]\n]{1,40}\]")
 _MOST_QUEUED = 3
 """More would fill the screen, for example when a terminal pastes line by line."""
 _SIGNS = ("!", "#")
@@ -56,7 +56,7 @@ class Pastes:
 
     def __init__(self) -> None:
         self.pictures: dict[str, bytes] = {}
-        self._texts: list[str] = []
+        self._texts: dict[str, str] = {}  # by marker
         self._pasted: list[str] = []
 
     def keep(self, text: str) -> None:
@@ -87,29 +87,20 @@ class Pastes:
         lines = text.rstrip("\n").count("\n") + 1
         if lines <= _LONG_LINES and len(text) <= _LONG_CHARACTERS:
             return text
-        self._texts.append(text)
-        return _marker(len(self._texts), text)
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        marker = f"[pasted #{len(self._texts) + 1}, {size}]"
+        self._texts[marker] = text
+        return marker
 
     def fold(self, text: str) -> str:
         """Replace long pastes by their markers."""
-        for number in sorted(range(len(self._texts)), key=lambda each: len(self._texts[each]), reverse=True):
-            text = text.replace(self._texts[number], _marker(number + 1, self._texts[number]))
+        for marker, pasted in sorted(self._texts.items(), key=lambda each: len(each[1]), reverse=True):
+            text = text.replace(pasted, marker)
         return text
 
     def expand(self, text: str) -> str:
         """Replace markers by their pastes."""
-
-        def full(found: re.Match[str]) -> str:
-            number = int(found[1])
-            return self._texts[number - 1] if 0 < number <= len(self._texts) else found[0]
-
-        return _MARKER.sub(full, text)
-
-
-def _marker(number: int, text: str) -> str:
-    lines = text.rstrip("\n").count("\n") + 1
-    size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-    return f"[pasted #{number}, {size}]"
+        return _MARKER.sub(lambda found: self._texts.get(found[0], found[0]), text)
 
 
 class Draft:
@@ -144,10 +135,6 @@ class Draft:
         """Leave when the turn ends, or right after a stop if no line waits."""
         self.leaving = not self.is_over
         self.left = self.is_over and not self.queued
-
-    def take_back(self) -> str:
-        """Remove and return the last line."""
-        return self.queued.pop()[0]
 
     def withdraw(self) -> str:
         """Remove and return all lines."""
@@ -209,11 +196,8 @@ class HistoryFile(History):
             return
         line = json.dumps(mask(text, patterns=True), ensure_ascii=False) + "\n"
         try:
-            descriptor = self._open()
-            try:
-                os.write(descriptor, line.encode("utf-8", "replace"))  # one write: lines of two sessions do not mix
-            finally:
-                os.close(descriptor)
+            with os.fdopen(self._open(), "ab", buffering=0) as file:
+                file.write(line.encode("utf-8", "replace"))  # one write: lines of two sessions do not mix
         except OSError as error:
             complain, self._complain = self._complain, lambda text: None
             complain(f"what you type is not kept: {self._path}: {error.strerror or error}")

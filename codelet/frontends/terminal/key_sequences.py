@@ -18,10 +18,8 @@ FLUSH_SECONDS = 0.03
 
 REJOIN_SECONDS = 1.0
 """The rest of a sequence may arrive this late: over ssh, in a web terminal, on a serial line."""
-
 _BURST_SECONDS = 0.05
 """A read within this time after a burst of lines belongs to it."""
-
 _LONGEST = 4_096
 _PASTE, _PASTE_END = "\x1b[200~", "\x1b[201~"
 _TOKEN = re.compile(

@@ -1,29 +1,14 @@
-"""The layout and the keys of the input line: the line or an answer, search, and the menu or the status row.
-
-The keys come on top of prompt_toolkit's for Emacs or vi; the user's own override others.
-"""
+"""The layout of the input line: the line or an answer, search, and the menu or the status row; the user's own keys."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.enums import DEFAULT_BUFFER
-from prompt_toolkit.filters import (
-    Condition,
-    Filter,
-    completion_is_selected,
-    emacs_mode,
-    has_completions,
-    has_focus,
-    vi_insert_mode,
-    vi_mode,
-)
+from prompt_toolkit.filters import Condition, has_completions, has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.key_binding.bindings.search import start_reverse_incremental_search
+from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import (
     BufferControl,
     ConditionalContainer,
@@ -42,9 +27,6 @@ from codelet.errors import UsageError
 from codelet.frontends.terminal.show.bottom import terminal_size
 from codelet.settings import Settings
 
-ANSWER = "answer"
-"""The name of the buffer for a written answer."""
-_LINE, _ANSWERING = has_focus(DEFAULT_BUFFER), has_focus(ANSWER)
 _MENU_ROWS = 8
 STYLE = Style.from_dict(
     {
@@ -77,6 +59,7 @@ def line_layout(
 
     While `answer` has the focus it is edited after `question`. `hidden`: a question needs no input line.
     """
+    answering = has_focus(answer)
     search = SearchToolbar(ignore_case=True)
     marks = [HighlightIncrementalSearchProcessor(), HighlightSelectionProcessor()]
     control = BufferControl(buffer, marks, search_buffer_control=search.control, preview_search=True)
@@ -95,8 +78,8 @@ def line_layout(
     below = Window(FormattedTextControl(status), height=1, style="class:status")
     rows = HSplit(
         [
-            ConditionalContainer(line, ~_ANSWERING & ~hidden),
-            ConditionalContainer(written, _ANSWERING),
+            ConditionalContainer(line, ~answering & ~hidden),
+            ConditionalContainer(written, answering),
             search,
             # The menu replaces the status row, so the line above does not move.
             CompletionsMenu(max_height=_MENU_ROWS, scroll_offset=1),
@@ -104,43 +87,6 @@ def line_layout(
         ]
     )
     return Layout(rows, line)
-
-
-def prompt_bindings(
-    actions: Mapping[str, Callable[[KeyPressEvent], Any]],
-    is_reading: Condition,
-    is_empty: Condition,
-    can_take_back: Filter,
-    own: Iterable[tuple[str, tuple[str, ...]]],
-) -> KeyBindings:
-    """Return the bindings; `own` are the user's. `can_take_back`: Up takes back a waiting line."""
-    bindings = KeyBindings()
-    actions = {**actions, "search": start_reverse_incremental_search.call}
-    anywhere, is_first = _LINE | _ANSWERING, _LINE & is_reading & is_empty
-    for keys, where, action in (
-        ("enter", _LINE & ~completion_is_selected, "send"),
-        ("enter", _LINE & completion_is_selected, "complete"),
-        ("enter", _ANSWERING, "answer"),
-        ("escape enter", _LINE, "later"),
-        ("c-j", _LINE, "newline"),
-        ("up", _LINE & can_take_back, "back"),
-        ("c-d", _LINE & is_empty, "leave"),
-        ("c-c", anywhere, "stop"),
-        ("<sigint>", anywhere, "stop"),
-        ("c-z", anywhere, "suspend"),
-        ("s-tab", _LINE, "mode"),
-        ("c-o", _LINE, "whole"),
-        ("c-x c-e", _LINE, "editor"),
-        ("c-v", _LINE, "picture"),
-        ("<bracketed-paste>", _LINE, "paste"),
-        ("escape", is_first & ~vi_mode, "rewind"),
-        ("escape <any>", emacs_mode, "alt"),
-        ("?", is_first & (emacs_mode | vi_insert_mode), "keys"),
-    ):
-        bindings.add(*keys.split(), filter=where)(actions[action])
-    for action, sequence in own:
-        bindings.add(*sequence, filter=_LINE, eager=len(sequence) == 1)(actions[action])
-    return bindings
 
 
 def bindings_of(settings: Settings) -> list[tuple[str, tuple[str, ...]]]:

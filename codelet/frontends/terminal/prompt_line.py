@@ -12,16 +12,27 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from prompt_toolkit.application import in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.cursor_shapes import ModalCursorShapeConfig
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER, EditingMode
-from prompt_toolkit.filters import Condition, has_focus, is_searching, vi_insert_mode
+from prompt_toolkit.filters import (
+    Condition,
+    Filter,
+    completion_is_selected,
+    emacs_mode,
+    has_focus,
+    is_searching,
+    vi_insert_mode,
+    vi_mode,
+)
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History
-from prompt_toolkit.key_binding import KeyPress, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
+from prompt_toolkit.key_binding.bindings.search import start_reverse_incremental_search
 from prompt_toolkit.key_binding.key_processor import KeyProcessor
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import ColorDepth
@@ -30,7 +41,7 @@ from codelet.errors import EXIT_DONE, EXIT_INTERRUPT
 from codelet.frontends.terminal.completion import ReplCompleter, wants_completion
 from codelet.frontends.terminal.draft import Draft, as_prompt
 from codelet.frontends.terminal.key_sequences import FLUSH_SECONDS, KeyInput, escape_seconds
-from codelet.frontends.terminal.prompt_layout import ANSWER, STYLE, bindings_of, line_layout, prompt_bindings
+from codelet.frontends.terminal.prompt_layout import STYLE, bindings_of, line_layout
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.bottom import Bottom, SessionApplication
 from codelet.settings import Settings
@@ -78,7 +89,7 @@ class PromptLine:
         workspace: Path,
         completer: ReplCompleter,
         status: Callable[[], str],
-        cycle_mode: Callable[[], None],
+        cycle_mode: Callable[[], object],
         history: History,
         settings: Settings,
     ) -> None:
@@ -100,41 +111,19 @@ class PromptLine:
             history=history,
             tempfile_suffix=".md",
         )
-        self.answer = Buffer(name=ANSWER)
+        self.answer = Buffer()
         self._app = self._application(settings)
         self.buffer.on_text_insert += lambda _: setattr(self, "_warning", "")  # it is read by then
         self.answer.on_text_changed += lambda _: self._lay_out_question()
 
     def _application(self, settings: Settings) -> SessionApplication:
-        actions: dict[str, Callable[[KeyPressEvent], object]] = {
-            "send": lambda _: self._enter(),
-            "complete": lambda _: self._complete(),
-            "later": lambda _: self._enter(later=True),
-            "newline": lambda _: self.buffer.insert_text("\n"),
-            "paste": lambda event: self._paste(event.data),
-            "stop": lambda _: self._interrupted(),
-            "mode": lambda _: self._next_mode(),
-            "whole": lambda _: self._beside(self._show_whole()),
-            "picture": lambda _: self._beside(self._insert_picture()),
-            "leave": lambda _: self._leave(),
-            "suspend": lambda _: self._beside(self._suspend()),
-            "back": lambda _: self._take_back(),
-            "answer": lambda _: self._asked is not None and self._asked(KeyPress(Keys.ControlM)),
-            "editor": lambda _: self._beside(self._edit()),
-            "rewind": lambda _: self._rewind(),
-            "keys": lambda _: self._send("?"),
-            "alt": self._alt,
-        }
-        is_reading = Condition(lambda: self._reading is not None)
-        is_empty = Condition(lambda: not self._app.current_buffer.text)
-        can_take_back = Condition(lambda: not self.buffer.text and bool(self.draft.queued)) & ~is_reading
         hidden = Condition(lambda: self._asked is not None and not self.buffer.text)
         is_vi = settings.edit_mode == "vi"
         app = SessionApplication(
             self.bottom,
             layout=line_layout(self.buffer, self.answer, lambda: self._question, hidden, self._status_row),
             input=self._source,
-            key_bindings=prompt_bindings(actions, is_reading, is_empty, can_take_back, bindings_of(settings)),
+            key_bindings=self._bindings(settings),
             editing_mode=EditingMode.VI if is_vi else EditingMode.EMACS,
             cursor=ModalCursorShapeConfig() if is_vi else None,
             style=STYLE,
@@ -148,6 +137,49 @@ class PromptLine:
         app.ttimeoutlen = FLUSH_SECONDS
         app.key_processor.after_key_press += self._set_patience
         return app
+
+    def _bindings(self, settings: Settings) -> KeyBindings:
+        """Return the keys, on top of prompt_toolkit's for Emacs or vi; the user's own override others."""
+        line, answer = has_focus(self.buffer), has_focus(self.answer)
+        is_reading = Condition(lambda: self._reading is not None)
+        is_empty = Condition(lambda: not self._app.current_buffer.text)
+        is_first, anywhere = line & is_reading & is_empty, line | answer
+        can_take_back = Condition(lambda: not self.buffer.text and bool(self.draft.queued)) & ~is_reading
+        named: dict[str, Callable[[KeyPressEvent], Any]] = {
+            "send": lambda _: self._enter(),
+            "later": lambda _: self._enter(later=True),
+            "newline": lambda _: self.buffer.insert_text("\n"),
+            "stop": lambda _: self._interrupted(),
+            "mode": lambda _: self._cycle_mode() if self._asked is None else self._asked(KeyPress(Keys.BackTab)),
+            "search": start_reverse_incremental_search.call,
+            "editor": lambda _: self._beside(self._edit()),
+        }
+        keys: list[tuple[str, Filter, Callable[[KeyPressEvent], Any]]] = [
+            ("enter", line & ~completion_is_selected, named["send"]),
+            ("enter", line & completion_is_selected, lambda _: self._complete()),
+            ("enter", answer, lambda _: self._asked is not None and self._asked(KeyPress(Keys.ControlM))),
+            ("escape enter", line, named["later"]),
+            ("c-j", line, named["newline"]),
+            ("up", line & can_take_back, lambda _: self._take_back()),
+            ("c-d", line & is_empty, lambda _: self._leave()),
+            ("c-c", anywhere, named["stop"]),
+            ("<sigint>", anywhere, named["stop"]),
+            ("c-z", anywhere, lambda _: self._beside(self._suspend())),
+            ("s-tab", line, named["mode"]),
+            ("c-o", line, lambda _: self._beside(self._show_whole())),
+            ("c-x c-e", line, named["editor"]),
+            ("c-v", line, lambda _: self._beside(self._insert_picture())),
+            ("<bracketed-paste>", line, lambda event: self._paste(event.data)),
+            ("escape", is_first & ~vi_mode, lambda _: self._rewind()),
+            ("escape <any>", emacs_mode, self._alt),
+            ("?", is_first & (emacs_mode | vi_insert_mode), lambda _: self._send("?")),
+        ]
+        bindings = KeyBindings()
+        for sequence, where, action in keys:
+            bindings.add(*sequence.split(), filter=where)(action)
+        for name, own in bindings_of(settings):
+            bindings.add(*own, filter=line, eager=len(own) == 1)(named[name])
+        return bindings
 
     def _color_depth(self) -> ColorDepth:
         """Return the terminal's sixteen colours, or none."""
@@ -333,7 +365,7 @@ class PromptLine:
             event.key_processor.feed(press, first=True)
 
     def _take_back(self) -> None:
-        self.buffer.reset(Document(self.draft.take_back()))
+        self.buffer.reset(Document(self.draft.queued.pop()[0]))
         self.changed()
 
     def _leave(self) -> None:
@@ -346,13 +378,6 @@ class PromptLine:
             self.refresh()
         else:
             self._finish(None)
-
-    def _next_mode(self) -> None:
-        if self._asked is not None:
-            self._asked(KeyPress(Keys.BackTab))
-            return
-        self._cycle_mode()
-        self.refresh()
 
     def _interrupted(self) -> None:
         """Handle Ctrl-C: stop a turn or clear the line; twice on an empty line, leave."""

@@ -36,7 +36,6 @@ _COUNTED = re.compile(r" \(and \d+ more\)")
 """How a reason counts the parts that have others. They are listed, or are the same part again."""
 _SIGNS = ("+", "-", " ")
 """The first characters of a diff's lines."""
-
 _VERBS = (("read", "read"), ("list", "list"), ("write", "change"))
 _OWN_TOOLS = ("bash", "edit", "write", "read", "find", "grep", "plan", "fetch")
 _CHANGES = ("edit", "write")

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prompt_toolkit.history import History, InMemoryHistory
+from prompt_toolkit.history import InMemoryHistory
 
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT, CodeletError, UsageError
 from codelet.events import Event
@@ -54,7 +54,7 @@ _FIRST_DRAW_SECONDS = 0.05
 
 
 class Repl:
-    """One REPL for one session; `ReplControls` for commands.
+    """One REPL for one session. `ReplControls` describes what commands use of it.
 
     `export` saves the session live, or continues one. `first` is the first prompt.
     """
@@ -77,6 +77,8 @@ class Repl:
         self._main: asyncio.Task[object] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._status = StatusRow(session, self.attached)
+        path, say = settings.history, session.notices.say
+        history = InMemoryHistory() if path is None else HistoryFile(Path(path).expanduser(), self.pastes.expand, say)
         self.prompt_line = PromptLine(
             KeyInput(sys.stdin, self.screen.answered),
             self.draft,
@@ -89,19 +91,13 @@ class Repl:
             ),
             status=self._status_row,
             cycle_mode=self._cycle_mode,
-            history=self._history(settings.history),
+            history=history,
             settings=settings,
         )
         self.prompt_line.hung_up, self.prompt_line.parting = self._hung_up, self._parting
         self.attention = Attention(
             settings.notify, title=settings.title, workspace=session.workspace, send=self.screen.send
         )
-
-    def _history(self, path: str | None) -> History:
-        """The history for the arrows and the search: in memory, or with the user's file."""
-        if path is None:
-            return InMemoryHistory()
-        return HistoryFile(Path(path).expanduser(), self.pastes.expand, self.session.notices.say)
 
     @cached_property
     def view(self) -> TurnView:
@@ -229,7 +225,6 @@ class Repl:
         return self.session.send(self._with_attached(text), None, brought)
 
     async def ask_model(self, text: str, *, typed: bool = False) -> None:
-        """Send a prompt. `typed`: the files that it names may be attached."""
         await self.turn(await self._turn_of(text, typed=typed))
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
@@ -241,17 +236,14 @@ class Repl:
         await self._status.read_branch()
 
     async def watch(self, events: AsyncGenerator[Event, None]) -> TurnStatus:
-        """Show events that are not a turn, such as a compaction's, until they end or the user stops them."""
         return await self.view.run(events)
 
     async def choose(self, head: Sequence[Text], options: Sequence[Text]) -> int | None:
-        """Print `head` and return the index of the chosen option, or None."""
         from codelet.frontends.terminal.dialogs import choose
 
         return await choose(self.screen.renderer, self.prompt_line, head, options)
 
     def show(self, event: Event) -> None:
-        """Show an event outside a turn."""
         self.screen.renderer.show(event)
         self.screen.renderer.stop()
 
@@ -260,17 +252,14 @@ class Repl:
         return self.screen.theme
 
     def set_theme(self, theme: ThemeName) -> None:
-        """Change the theme."""
         self.screen.set_look(theme)
         self.screen.ask_ground()
 
     def open_model(self, name: str, effort: Effort | None) -> Provider:
-        """Return a model's provider. Raises CodeletError."""
         return provider_named(name, self._settings.replace(effort=effort))
 
     async def pick_model(self) -> str | None:
-        """Return the model picked from a list; None if no list can be shown, or nothing is picked."""
-        if self.view.is_running:
+        if self.view.task is not None:
             return None
         from codelet.frontends.terminal.dialogs import pick_model
 
@@ -278,7 +267,6 @@ class Repl:
         return await pick_model(self.screen.renderer, self.prompt_line, models, now)
 
     async def warm_up(self) -> None:
-        """Prepare the model."""
         await self.session.provider.warm()
         self.session.upkeep.server.begin()
 
@@ -322,11 +310,9 @@ class Repl:
         return whole
 
     def words_of(self, prompt: str) -> str:
-        """Return what the user typed of a prompt, without the command output sent with it; pastes are folded."""
         return self.pastes.fold(self._sent.get(prompt, (prompt, []))[0])
 
     def edit_again(self, prompt: str) -> None:
-        """Return a prompt to the input line; the command output sent with it goes with the next prompt."""
         self.prefill, outputs = self._sent.get(prompt, (prompt, []))
         self.attached += outputs
 
@@ -357,7 +343,6 @@ class Repl:
         return True
 
     async def show_resumed(self, note: str) -> None:
-        """Show the last turns of a resumed conversation and its plan, then the note."""
         from codelet.frontends.terminal.show.renderer import show_last_turns
 
         show_last_turns(self.screen.renderer, self.session.messages, self.session.mask)
@@ -396,10 +381,11 @@ class Repl:
 
     def _cycle_mode(self) -> None:
         next_mode(self.session)
+        self.prompt_line.refresh()
         self._begin_task(self._look())
 
     def _status_row(self) -> str:
-        is_running = "view" in vars(self) and self.view.is_running
+        is_running = "view" in vars(self) and self.view.task is not None
         return self._status.row(shutil.get_terminal_size().columns, running=is_running)
 
     def _hung_up(self) -> None:
@@ -413,9 +399,7 @@ class Repl:
 def _import_later() -> None:
     """Import what the first turn needs, in a thread, while the user types."""
     time.sleep(_FIRST_DRAW_SECONDS)
-    import markdown_it
     import markdown_it.tree
-    import rich.console
 
     import codelet.context.attachments
     import codelet.frontends.exporting
@@ -423,4 +407,4 @@ def _import_later() -> None:
     from codelet.frontends.terminal.show.highlight import highlight, lexer_of_file
 
     highlight(lexer_of_file("a.py"), ["def f(a):  # b", '    return f"{a}"'])
-    del markdown_it, rich, codelet
+    del markdown_it, codelet

@@ -19,7 +19,6 @@ _LONGEST_MODEL = 40
 _FOLLOW_SECONDS = 0.5
 LONG_SECONDS = 10.0
 """A shorter turn is still being watched."""
-
 _KEEP_TITLE, _GIVE_TITLE_BACK = "\x1b[22;2t", "\x1b[23;2t"
 _KEYS = ("? keys", "/ commands", "@ files", "! shell", "shift-tab mode", "esc stop")
 
@@ -40,13 +39,10 @@ class StatusRow:
             self._branch = answer.stdout.decode("utf-8", "replace").strip()
 
     async def follow(self, refresh: Callable[[], None]) -> None:
-        """Refresh when an extension's status changes, for example when a background task ends."""
-        shown = extension_words(self._session)
-        while shown:
+        """Refresh while extensions have a status: it changes, for example when a background task ends."""
+        while extension_words(self._session):
             await asyncio.sleep(_FOLLOW_SECONDS)
-            if (words := extension_words(self._session)) != shown:
-                shown = words
-                refresh()
+            refresh()
 
     def row(self, columns: int, *, running: bool = False) -> str:
         """Return the row; shorter during a turn."""

@@ -39,7 +39,6 @@ _BACK_TO_NORMAL = (
     "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l"
 )
 """Resets what a killed program may have left: scrolled rows, colours, cursor, charset, mouse, paste mode."""
-
 _LEAVE_SCREEN = "\x1b[?1049l"
 _ENTERED = re.compile(rf"{FULL_SCREEN.pattern}(?!.*\x1b\[\?(?:1049|1047|47)l)", re.DOTALL)
 """A full screen that a program has not left."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing, suppress
 from typing import Literal
 
@@ -40,7 +40,7 @@ class TurnView:
     ) -> None:
         self._renderer, self._line, self._draft = renderer, line, line.draft
         self._session, self._log, self._attention = session, log, attention
-        self._task: asyncio.Task[object] | None = None
+        self.task: asyncio.Task[object] | None = None
         self._stopped = self._ended = False
         self._frame: asyncio.TimerHandle | None = None
         self._drawn_at = 0.0
@@ -90,10 +90,18 @@ class TurnView:
         return status
 
     async def _give_way(self) -> None:
-        """Let keys be read and drawn. A terminal that is behind gets time to take what was written, before more is."""
+        """Let keys be read and drawn. A terminal that is behind gets time to take what was written, before more is.
+
+        A cancel in the meantime is delivered at the turn's next wait.
+        """
         for count in range(_MOST_RESTS):
             is_owed = self._renderer.is_owed
-            await _undisturbed(asyncio.sleep(_REST_SECONDS if is_owed else 0))
+            try:
+                await asyncio.sleep(_REST_SECONDS if is_owed else 0)
+            except asyncio.CancelledError:
+                assert self.task is not None
+                self.task.uncancel()
+                self.task.cancel()
             if count and not is_owed:  # one round of the event loop has read a key, the next has drawn it
                 break
 
@@ -102,7 +110,7 @@ class TurnView:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         self._stopped = self._ended = self._draft.is_over = False
-        self._task, self._line.stop = task, self.stop
+        self.task, self._line.stop = task, self.stop
         self._attention.title("working")
         self._show_waiting()
         self._ticker = loop.call_later(_TICK_SECONDS, self._tick)
@@ -112,7 +120,7 @@ class TurnView:
         return task
 
     async def _finish(self) -> None:
-        self._task = self._line.stop = None
+        self.task = self._line.stop = None
         self._draft.is_over = True
         for task in self._beside:
             task.cancel()
@@ -124,16 +132,12 @@ class TurnView:
         self._frame = self._ticker = None
         self._renderer.stop()
 
-    @property
-    def is_running(self) -> bool:
-        return self._task is not None
-
     def stop(self) -> None:
         """Stop the turn, as the user's interrupt."""
-        if self._task is None or self._stopped:
+        if self.task is None or self._stopped:
             return
         self._stopped = self._draft.is_over = True
-        self._task.cancel()
+        self.task.cancel()
         self._renderer.stopping()
 
     def beside(self, work: Awaitable[None]) -> None:
@@ -176,30 +180,17 @@ class TurnView:
         self._ticker = loop.call_later(_OWED_SECONDS if self._renderer.is_owed else _TICK_SECONDS, self._tick)
 
     def _pause(self, paused: bool) -> None:
-        if self._task is not None:
+        if self.task is not None:
             self._renderer.stand_still(paused)
 
     def _show_waiting(self) -> None:
-        if self._task is not None or self._draft.queued or self._renderer.waiting:
+        if self.task is not None or self._draft.queued or self._renderer.waiting:
             self._renderer.waiting = self._draft.rows(self._renderer.width)
             self._renderer.tick()
 
 
-async def _undisturbed(work: Coroutine[None, None, None]) -> None:
-    """Wait for `work`. A cancel in the meantime is delivered at the turn's next wait."""
-    try:
-        await work
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        assert task is not None
-        task.uncancel()
-        task.cancel()
-
-
-def _slices(event: Event) -> Iterator[Event]:
+def _slices(event: Event) -> Sequence[Event]:
     """Split a long piece of text, so that no key waits for it."""
-    if not isinstance(event, TextDelta) or len(event.delta) <= SLICE:
-        yield event
-        return
-    for start in range(0, len(event.delta), SLICE):
-        yield TextDelta(event.delta[start : start + SLICE])
+    if isinstance(event, TextDelta):
+        return [TextDelta(event.delta[start : start + SLICE]) for start in range(0, len(event.delta), SLICE)]
+    return [event]

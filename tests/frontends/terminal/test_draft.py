@@ -10,7 +10,7 @@ def test_a_draft_loses_nothing() -> None:
     draft.is_over = False
     for line in ("one", "two", "three"):
         draft.enter(line, later=line == "two")
-    assert draft.take_back() == "three"
+    assert draft.queued.pop() == ("three", False)
     assert draft.for_the_model(lambda line: True) == ["one"]
     draft.enter("x" * 300)
     assert all(row.cell_len <= 40 for row in draft.rows(40))

@@ -250,7 +250,7 @@ def test_the_dangerous_part_is_on_the_screen(start: Start, command: str, columns
     assert RUN in screen
     assert "curl" in screen
     assert "sh" in screen.replace("shift", "").replace("show", "").replace("pushed", "")
-    if "lines," in screen:
+    if "lines;" in screen:
         lines, above = (
             int(word.replace(",", ""))
             for word in (lambda words: (words[0], words[4]))(screen.split(RUN)[1].partition("? ")[2].split())
