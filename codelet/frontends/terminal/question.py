@@ -126,8 +126,7 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
     if len(parts) <= 1:
         words = _on_line(reason_of(question))
         rows += _at_most(wrap_indented(Text(f"why: {words}", QUIET), width, "  ") if words else [])
-        in_sight = room is None or not parts or not parts[0][0]
-        return rows if in_sight else [*rows, _part_row(*parts[0], width)]
+        return [*rows, *(_part_row(*part, width) for part in named if room is not None)]
     note = question.verdict.reason.partition(" more)")[2]
     count = f"{plural(len(named), 'part')} may change something" if named else others
     rows += wrap_indented(Text(f"why: {count}{_on_line(note)}", QUIET), width, "  ")
@@ -207,12 +206,12 @@ def _elided(word: str) -> str:
 
 def _hanging(row: Text, width: int, indent: str) -> list[Text]:
     """Break the row at the width; further pieces are indented below its text."""
-    first = chop_cells(row.plain, width)[0]
-    rows, rest = [row[: len(first)]], row[len(first) :]
-    while rest.plain:
-        piece = chop_cells(rest.plain, max(width - len(indent), 1))[0]
-        rows.append(Text.assemble(indent, rest[: len(piece)]))
-        rest = rest[len(piece) :]
+    rows: list[Text] = []
+    while row.plain or not rows:
+        room = max(width - len(indent), 1) if rows else width
+        size = len(chop_cells(row.plain, room)[0])
+        rows.append(Text.assemble(indent, row[:size]) if rows else row[:size])
+        row = row[size:]
     return rows
 
 

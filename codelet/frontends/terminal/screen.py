@@ -83,16 +83,14 @@ class TerminalScreen(Screen):
         self.lent: Callable[[Callable[[], None]], AbstractAsyncContextManager[None]] = lambda resized: nullcontext()
         """Lends the terminal to another program; the argument is called after a resize."""
         self._ground = ground_told()
-        self._is_asked = False
 
     def ask_ground(self) -> None:
-        """Ask the terminal once for its background, if the theme needs it; the answer comes among the keys."""
+        """Ask the terminal for its background, if the theme needs it; the answer comes among the keys."""
         terminal = os.environ.get("TERM", "")
         is_silent = terminal in ("", "dumb", "linux") or terminal.startswith("vt")
         is_silent = is_silent or (terminal.startswith("screen") and "TMUX" not in os.environ)
         is_known = self.theme not in ("auto", "colour-blind") or self._ground or os.environ.get("NO_COLOR")
-        if not (self._is_asked or is_silent or is_known):
-            self._is_asked = True
+        if not (is_silent or is_known):
             sys.stdout.write("\x1b]11;?\x1b\\")
             sys.stdout.flush()
 
