@@ -257,18 +257,16 @@ class _OpenQuestion:
         """Return the question below its printed body: how much of that is out of sight, and what is dangerous."""
         question, renderer = self._question, self._renderer
 
-        def head(above: int) -> list[Text]:
+        def rows(above: int) -> list[Text]:
             gone = "the first has" if above == 1 else f"the first {above:,} have"
             hint = f"{plural(len(body), 'line')}; {gone} scrolled off" if above else ""
-            return head_rows(question, renderer, hint, self._number)
+            if not above and len(head_rows(question, renderer, number=self._number)) > _SHORT_HEAD:
+                hint = "shortened; the whole has scrolled off"
+            head = head_rows(question, renderer, hint, self._number)
+            return [*head, *reason_rows(question, renderer, max(room - len(head), 2))][: max(room, 3)]
 
-        longest = len(head(len(body)))
-        reasons = reason_rows(question, renderer, max(room - longest, 2))
-        above = min(max(len(body) - (room + 2 - len(reasons) - longest), 0), len(body))
-        rows = head(above)
-        if not above and len(rows) + len(reasons) > room:
-            rows = head_rows(question, renderer, "shortened; the whole has scrolled off", self._number)
-        return [*rows, *reasons][: max(room, 3)]
+        in_sight = room + 2 - len(rows(len(body)))
+        return rows(min(max(len(body) - in_sight, 0), len(body)))
 
     def _choice_rows(self) -> list[Text]:
         if self._writes:
