@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
 from codelet.context.inputs import Attached, Excerpt, Input, Piped, byte_length, composed, cut_in, line_count
+from codelet.context.tokens import CHARACTERS_PER_TOKEN
 from codelet.events import Cut
 from codelet.messages import Message, Picture, newest_prompt, user
 from codelet.system.text import valid_unicode
@@ -31,7 +32,6 @@ _HEADING = 200
 LONGEST_KEPT = 16_000_000
 """Characters of a prompt that stay in memory; of a longer one three quarters are its beginning."""
 _SMALLEST_CAP = 2_000
-_CHARACTERS_PER_TOKEN = 4
 
 
 class Entry:
@@ -72,7 +72,7 @@ class Entry:
 
     def result(self, text: str, most: int | None = None) -> str:
         """Return a tool result for the list, within the working share, 256 KiB, and `most` characters."""
-        half = _CHARACTERS_PER_TOKEN * self._compactor.share_of("working") // 2
+        half = CHARACTERS_PER_TOKEN * self._compactor.share_of("working") // 2
         if len(text) <= max(_SMALLEST_CAP, min(half, LARGEST_TEXT)) and most is None:
             return text
         cap = self._room() if most is None else min(most, self._room())
@@ -201,7 +201,7 @@ class Entry:
         """
         [working] = [share for share in self._compactor.shares() if share.name == "working"]
         tokens = max(working.limit // 2, working.limit - working.used)
-        return max(_SMALLEST_CAP, min(LARGEST_TEXT, _CHARACTERS_PER_TOKEN * tokens))
+        return max(_SMALLEST_CAP, min(LARGEST_TEXT, CHARACTERS_PER_TOKEN * tokens))
 
 
 def _as_input(text: str) -> Piped:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from codelet.context.tokens import Estimator, estimate_message
+from codelet.context.tokens import CHARACTERS_PER_TOKEN, estimate_message
 from codelet.context.tokens.budget import Budget, effective_tokens
 from codelet.messages import ForeignMessage, Message
 from codelet.usage import Usage
@@ -19,7 +19,9 @@ CACHE_LIFETIME = 300.0
 
 _LEAST_DOUBTED = 4_000
 """Tokens below which a report is always believed: such a list fits any window, even if the report is wrong."""
-
+_LEAST_SAMPLE = 200
+"""Tokens below which a report says nothing about the tokeniser."""
+_LEAST_FACTOR, _LARGEST_FACTOR = 700, 2_000
 
 Measurement = tuple[Budget, Usage | None, float, int, int]
 """A window's knowledge of a list: budget, last report and its time, the number of counted messages, tokens since."""
@@ -39,7 +41,8 @@ class ContextWindow:
         self.at: int | None = None
         self.fixed = fixed
         self._clock = clock
-        self._estimator = Estimator()
+        self.factor = 1_000
+        """What the provider counts of our estimate, in per mille, so that equal histories give equal numbers."""
         self._last: Usage | None = None
         self._reported_at = 0.0
         self._settled = 0
@@ -48,16 +51,26 @@ class ContextWindow:
 
     def estimate(self, message: ForeignMessage) -> int:
         """Return the size of a message in tokens, calibrated."""
-        return self._estimator.message(message)
+        return self._scaled(estimate_message(message))
 
     def characters(self, tokens: int) -> int:
-        """Return the approximate characters in `tokens`, calibrated."""
-        return self._estimator.characters(tokens)
+        """Return the approximate characters in `tokens`, calibrated, rounded down."""
+        return tokens * CHARACTERS_PER_TOKEN * 1_000 // self.factor
+
+    def _scaled(self, tokens: int) -> int:
+        """Calibrate a plain estimate, rounded up."""
+        return -(-tokens * self.factor // 1_000)
+
+    def _calibrate(self, estimated: int, reported: int) -> None:
+        """Move the factor a quarter of the way to `reported / estimated`, within 0.7 and 2.0."""
+        if estimated >= _LEAST_SAMPLE and reported > 0:
+            seen = min(_LARGEST_FACTOR, max(_LEAST_FACTOR, 1_000 * reported // estimated))
+            self.factor = (3 * self.factor + seen + 2) // 4
 
     @property
     def fixed_size(self) -> int:
         """System prompt and tools in tokens, calibrated."""
-        return self._estimator.scaled(self.fixed)
+        return self._scaled(self.fixed)
 
     def beside(self, parts: Parts) -> int:
         """Return the tokens next to the conversation: system prompt, tools and reminders."""
@@ -69,11 +82,11 @@ class ContextWindow:
         # The last tail is part of what was reported.
         beside = 0 if self._last is not None else self.fixed + _plain(parts.tail)
         known = self._last.total if self._last is not None else 0
-        return known + self._estimator.scaled(beside + new)
+        return known + self._scaled(beside + new)
 
     def rewritten(self, parts: Parts) -> int:
         """P of the next request if the list became `parts`: an estimate, as reports are void then."""
-        return self._estimator.scaled(self.fixed + _plain(parts.messages) + _plain(parts.tail))
+        return self._scaled(self.fixed + _plain(parts.messages) + _plain(parts.tail))
 
     def measurement(self) -> Measurement:
         """Return what is known of the list, for `restore` if the same list returns."""
@@ -116,7 +129,7 @@ class ContextWindow:
             notice = f"the provider counts {usage.total_input:,} tokens, but about {sent:,} were sent"
             return notice if sent >= _LEAST_DOUBTED else None
         known, plain = (self._last.total, self._since) if self._last is not None else (0, self._since + beside)
-        self._estimator.calibrate(plain, usage.total - known)
+        self._calibrate(plain, usage.total - known)
         self._last, self._reported_at = usage, self._clock()
         self._since = 0
         return None
@@ -136,7 +149,7 @@ class ContextWindow:
     def switch(self, budget: Budget) -> None:
         """Switch to another model's budget; its tokeniser differs too."""
         self.budget = budget
-        self._estimator = Estimator()
+        self.factor = 1_000
         self.forget()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import codelet
-from codelet.context.reminders.instructions import InstructionReader
+from codelet.context.reminders.instructions import read_instructions
 from codelet.errors import ToolError
 from codelet.review.commit_files import ChangeSide
 from codelet.review.commit_tools import tools_for
@@ -125,11 +125,11 @@ async def test_a_git_file_that_leads_elsewhere_opens_no_other_repository(workspa
 def test_instructions_import_none_of_it(workspace: Path) -> None:
     names = [name for name in FILES if not name.startswith("a/")]
     (workspace / "CLAUDE.md").write_text("\n".join(f"@{name}" for name in (*names, "note.txt")))
-    text = InstructionReader(workspace, lambda line, text: None).read(workspace / "CLAUDE.md", 0)
+    text = read_instructions(workspace / "CLAUDE.md", workspace, lambda line, text: None)
     assert CANARY not in text and text.endswith("plain")
     (workspace / "CLAUDE.md").unlink()
     (workspace / "CLAUDE.md").symlink_to(".env")
-    assert InstructionReader(workspace, lambda line, text: None).read(workspace / "CLAUDE.md", 0) == ""
+    assert read_instructions(workspace / "CLAUDE.md", workspace, lambda line, text: None) == ""
 
 
 async def test_reviews_read_none_of_it(workspace: Path) -> None:

@@ -136,7 +136,7 @@ class Instructions:
         parts: list[str] = []
         left = _TOTAL_LIMIT
         for path, tree in files:
-            text = InstructionReader(tree, self._report).read(path, 0)
+            text = read_instructions(path, tree, self._report)
             # As codes: what the user cannot see gives no orders.
             coded = with_codes(text)
             if not (body := (f"{prompt.CODED}\n\n{coded}" if coded != text else text).strip()):
@@ -171,47 +171,45 @@ def repository_root(folder: Path) -> Path | None:
     return next((place for place in (folder, *folder.parents) if os.path.lexists(place / ".git")), None)
 
 
-class InstructionReader:
-    """Reads files with an allowed `@path` outside code replaced by that file's text, each file once, within the limits.
+def read_instructions(path: Path, tree: Path, report: Callable[[str, str], None]) -> str:
+    """Return a file's text, with each allowed `@path` outside code replaced by that file's text, within the limits.
 
-    Files are read only from inside `tree` after links are followed. `report` takes a notice about a file, and its text.
+    Each file is read once, from inside `tree` after links are followed. `report` takes a notice about a file, and its
+    text.
     """
+    tree, done, left = tree.resolve(), set[Path](), _TOTAL_LIMIT
 
-    def __init__(self, tree: Path, report: Callable[[str, str], None]) -> None:
-        self._tree = tree.resolve()
-        self._report = report
-        self._read: set[Path] = set()
-        self._left = _TOTAL_LIMIT
-
-    def read(self, path: Path, depth: int) -> str:
-        target = self._allowed(path)
-        if target is None or target in self._read or self._left <= 0:
+    def read(path: Path, depth: int) -> str:
+        nonlocal left
+        target = _allowed(path, tree)
+        if target is None or target in done or left <= 0:
             return ""
-        self._read.add(target)
+        done.add(target)
         text, doubt = _head_of(target)
         if doubt:
-            self._report(f"{target} {doubt}", text)
-        self._left -= len(text)
-        if depth >= _IMPORT_DEPTH or "@" not in text:
-            return text
+            report(f"{target} {doubt}", text)
+        left -= len(text)
 
         def imported(match: re.Match[str]) -> str:
             if (name := match["path"]) is None:
                 return match[0]
             place = Path(os.path.expanduser(name)) if name.startswith("~/") else target.parent / name
-            return self.read(place, depth + 1).strip() if self._allowed(place) else match[0]
+            return read(place, depth + 1).strip() if _allowed(place, tree) else match[0]
 
-        return re.sub(_IMPORT, imported, text)
+        return re.sub(_IMPORT, imported, text) if depth < _IMPORT_DEPTH and "@" in text else text
 
-    def _allowed(self, path: Path) -> Path | None:
-        """Return the resolved path if a tool can read it in the tree without asking, and no part of it is hidden."""
-        from codelet.safety.paths import judge_path  # where there is an instruction file
+    return read(path, 0)
 
-        found = judge_path(str(path), "read", self._tree, shell=True)
-        if found.action != "allow" or found.place is None or not _is_regular(found.place):
-            return None
-        hidden = any(part.startswith(".") for part in found.place.relative_to(self._tree).parts)
-        return None if hidden else found.place
+
+def _allowed(path: Path, tree: Path) -> Path | None:
+    """Return the resolved path if a tool can read it in the tree without asking, and no part of it is hidden."""
+    from codelet.safety.paths import judge_path  # where there is an instruction file
+
+    found = judge_path(str(path), "read", tree, shell=True)
+    if found.action != "allow" or found.place is None or not _is_regular(found.place):
+        return None
+    hidden = any(part.startswith(".") for part in found.place.relative_to(tree).parts)
+    return None if hidden else found.place
 
 
 def _head_of(path: Path) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codelet import prompt
-from codelet.context.reminders.instructions import InstructionReader, Instructions, repository_root
+from codelet.context.reminders.instructions import Instructions, read_instructions, repository_root
 from tests.support import repo as repositories
 
 
@@ -32,7 +32,7 @@ def text_in(folder: Path, *touched: str) -> str:
 
 
 def read_in(tree: Path) -> str:
-    return InstructionReader(tree, lambda line, text: None).read(tree / "CLAUDE.md", 0)
+    return read_instructions(tree / "CLAUDE.md", tree, lambda line, text: None)
 
 
 def in_order(text: str, *parts: str) -> bool:

@@ -6,7 +6,12 @@ import threading
 
 import pytest
 
-from codelet.context.tokens import Estimator, characters, estimate_message, estimate_text, exact, picture_tokens
+from codelet.context import ContextWindow
+from codelet.context.tokens import characters, estimate_message, estimate_text, exact, picture_tokens
+from codelet.context.tokens.budget import Budget
+from codelet.conversation import Conversation
+from codelet.messages import assistant, tool_call, user
+from codelet.usage import Usage
 
 
 def test_a_quarter_of_the_characters_and_four_more():
@@ -20,20 +25,26 @@ def test_a_quarter_of_the_characters_and_four_more():
 
 
 def test_calibration_follows_the_provider_within_bounds():
-    estimator = Estimator()
-    for _ in range(40):
-        estimator.calibrate(1_000, 1_400)
-    assert 1_390 <= estimator.factor <= 1_400
-    for _ in range(40):
-        estimator.calibrate(1_000, 90_000)
-    assert estimator.factor == pytest.approx(2_000, abs=3)
-    for _ in range(60):
-        estimator.calibrate(1_000, 1)
-    assert estimator.factor == pytest.approx(700, abs=3)
-    before = estimator.factor
-    estimator.calibrate(10, 5_000)
-    estimator.calibrate(1_000, 0)
-    assert estimator.factor == before
+    window, conversation = ContextWindow(Budget(1 << 30), 0), Conversation()
+
+    def report(tokens: int, times: int, characters: int = 3_984) -> None:
+        for _ in range(times):
+            window.forget()
+            conversation.clear()
+            conversation.append(user("x" * characters))
+            usage = Usage(total_input=tokens, cache_read=0, cache_write=0, output=0, reasoning=0)
+            window.measured(usage, conversation, len(conversation.body))
+
+    report(1_400, 40)
+    assert 1_390 <= window.factor <= 1_400
+    report(90_000, 40)
+    assert window.factor == pytest.approx(2_000, abs=3)
+    report(334, 60)
+    assert window.factor == pytest.approx(700, abs=3)
+    before = window.factor
+    report(5_000, 1, characters=40)
+    assert window.factor == before
+    assert window.characters(window.estimate(user("x" * 3_984))) == pytest.approx(4_000, rel=0.01)
 
 
 def test_exact_counts_come_from_the_bundled_files():
@@ -75,8 +86,6 @@ def test_a_picture_counts_by_its_size_up_to_what_vendors_make_of_a_large_one():
 
 
 def test_a_request_is_counted_with_its_calls_and_what_stands_beside_it():
-    from codelet.messages import assistant, tool_call, user
-
     alone = exact.exact_size([user("hello world")], [], "anthropic/x")
     assert exact.exact_size([user("hello world")], ["hello world", "", "hello"], "anthropic/x") == alone + 3
     calling = [assistant("hello", [tool_call("c1", "read", '{"path": "a.py"}')])]
