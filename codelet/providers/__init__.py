@@ -64,9 +64,11 @@ def _by_litellm(model: str, options: ProviderOptions, is_known: bool) -> Provide
         raise UsageError(f"{model} is asked through litellm, which is not installed: pip install litellm")
     if options.api_base is None:
         if not (is_known or litellm_knows(model)):
-            from codelet.providers.choice.known import refused_name  # for mistakes only
+            from codelet.providers.choice.known import near_model  # for mistakes only
 
-            raise UsageError(refused_name(model, options))
+            near = near_model(model, options.vendors)
+            advice = "name it as provider/model (codelet models --all lists them), or give --api-base"
+            raise UsageError(f"unknown model {model!r}; {f'did you mean {near}?' if near else advice}")
         from codelet.providers.choice.names import check_for_litellm  # litellm takes longer to load by far
 
         check_for_litellm(model)

@@ -238,7 +238,7 @@ def litellm_folder() -> Path | None:
 def entry_facts(entry: dict[str, Any]) -> ModelFacts:
     """The facts in an entry of the map.
 
-    Some makers' own models take images only if it says so. Some of OpenAI's reason unless they are told not to.
+    Some makers' own models take images only if it says so. Some of OpenAI's reason unless a request switches it off.
     """
     own, images = table(str(entry.get("litellm_provider"))), entry.get("supports_vision")
     takes_none = own.get("silent_tools") and entry.get("supports_none_reasoning_effort") and entry.get("mode") == "chat"

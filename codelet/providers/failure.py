@@ -167,7 +167,7 @@ def stalled(message: str) -> ProviderError:
 
 
 def is_overflow(text: str, status: int | None = None) -> bool:
-    """Return whether the prompt is too long. `status` is None for an error event.
+    """Return whether the prompt is too long. An error event has no `status`.
 
     Rate limits use the same words, but a shorter prompt does not help with them.
     """

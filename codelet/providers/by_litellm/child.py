@@ -275,7 +275,8 @@ class _Reader:
         if usage.get("prompt_tokens") or usage.get("completion_tokens"):
             yield {"usage": usage}
         reason = stream.received_finish_reason or stream.intermittent_finish_reason
-        if not reason if self._whole is None else not self._whole:
+        is_whole = bool(reason) if self._whole is None else self._whole
+        if not is_whole:
             headers = (getattr(stream, "_hidden_params", None) or {}).get("additional_headers") or {}
             kind = str(headers.get("llm_provider-content-type")).partition(";")[0]
             if not self.begun and kind in _NO_STREAMS:  # litellm reads nothing from it and says nothing

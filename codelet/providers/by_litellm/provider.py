@@ -1,8 +1,7 @@
 """A model through litellm: Chat Completions, to its process and back over a pipe.
 
-Retries, deadlines and the folding of tool calls are codelet's own. One process serves all providers of an event loop,
-so a switch of models does not import litellm again. It ends some time after the last provider was closed, with the
-event loop, or if it ignores a cancel.
+Retries, deadlines and the folding of tool calls are codelet's own. One process serves all open providers of an event
+loop. It ends some time after the last of them, with the event loop, or if it ignores a cancel.
 """
 
 from __future__ import annotations
@@ -32,8 +31,6 @@ from codelet.providers.quirks import Quirks
 from codelet.system.process.service import Service, ServiceError, start_service
 from codelet.system.process.start import StartError
 
-_SILENCE = 1.0
-"""Seconds of import after which the user is notified."""
 IMPORTING = "litellm is being imported, which takes some seconds"
 _TAKEN = ("messages", "tools", "reasoning_effort", "thinking", "response_format", "max_tokens")
 _CLAUDE_MAX_OUTPUT = 8_192
@@ -71,7 +68,6 @@ class LiteLLMProvider(OpenAIChatProvider):
         named = table(known.prefix).get("credentials") or next(iter(known.key_names), "the provider's key")
         self.key_name = key_from or named
         self._marked = -1
-        self._told = False
         self._process: LiteLLMProcess | None = None
 
     def _first_quirks(self) -> Quirks:
@@ -102,9 +98,10 @@ class LiteLLMProvider(OpenAIChatProvider):
         """Not supported: litellm has its own ways to servers."""
 
     async def close(self) -> None:
-        if self._process is not None:
-            self._process.release()
-            self._process = None
+        process, self._process = self._process, None
+        if process is not None:
+            process.users -= 1
+            asyncio.get_running_loop().call_later(process.idle_seconds, process.end_if_unused)
 
     def body(self, request: protocol.Request) -> bytes:
         """The process's call as JSON. Cache marks: after system prompt, before the tail, and at the last one."""
@@ -151,9 +148,7 @@ class LiteLLMProvider(OpenAIChatProvider):
     async def _attempt(self, body: bytes, digest: str) -> AsyncGenerator[protocol.Chunk, None]:
         """One attempt. Leaving it cancels the request in the process, which closes the connection."""
         process = self._started()
-        done, _ = await asyncio.wait([process.ready], timeout=_SILENCE)
-        if not done and not self._told:
-            self._told = True
+        if not process.ready.done():
             yield protocol.NoteChunk(IMPORTING)
         deadlines, call = self._options.deadlines, json.loads(body)
         if self._options.debug_requests:
@@ -258,7 +253,8 @@ def _in_order(message: Message) -> dict[str, Any]:
 class LiteLLMProcess:
     """litellm's process, from its import to its end.
 
-    An import of more than `import_seconds` is ended, and a process without users after `idle_seconds`.
+    An import of more than `import_seconds` is ended, and a process without users after `idle_seconds`: the next session
+    need not import litellm again.
     """
 
     _newest: ClassVar[LiteLLMProcess | None] = None
@@ -268,7 +264,7 @@ class LiteLLMProcess:
         loop = asyncio.get_running_loop()
         self.users = 0
         self.is_over = False
-        self._idle_seconds = idle_seconds
+        self.idle_seconds = idle_seconds
         self.ready: asyncio.Future[Service] = loop.create_future()
         self.ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())
         self._numbers = itertools.count(1)
@@ -282,12 +278,7 @@ class LiteLLMProcess:
         newest, loop = cls._newest, asyncio.get_running_loop()
         return cls() if newest is None or newest.is_over or newest.ready.get_loop() is not loop else newest
 
-    def release(self) -> None:
-        """One user is done: the next model may need the process again."""
-        self.users -= 1
-        self.ready.get_loop().call_later(self._idle_seconds, self._end_if_unused)
-
-    def _end_if_unused(self) -> None:
+    def end_if_unused(self) -> None:
         if not self.users:
             self._end()
 

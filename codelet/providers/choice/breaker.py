@@ -33,7 +33,7 @@ class CircuitBreaker:
         return 0.0 if self.state == "closed" else max(0.0, self._opened + PAUSE - self._clock())
 
     def admits(self) -> bool:
-        """Return whether a request may be sent now; with an open circuit it is the probe."""
+        """Return whether a request can be sent now; with an open circuit it is the probe."""
         if self.state == "open" and self.wait == 0.0:
             self.state = "probing"
             return True

@@ -24,7 +24,7 @@ from codelet.providers.facts import (
     whole_map,
 )
 from codelet.providers.failure import http_failure
-from codelet.providers.protocol import Provider, ProviderOptions
+from codelet.providers.protocol import Provider
 from codelet.record import Record
 from codelet.system.text import one_line
 from codelet.system.text.secret_shapes import without_login
@@ -261,16 +261,6 @@ def doubts(name: str, *, local: bool, window: int | None = None, own: Sequence[V
     near = None if local else near_model(name, own)
     hint = f"; did you mean {near}?" if near else ""
     whose = f"that of {facts.like}" if facts.like else "a guess"
-    guessed = f"its window of {facts.window:,} tokens is {whose} (--window N sets it)"
-    parts = [guessed] if window is None else []
-    parts += [] if local else ["its price is not known"]
-    return f"{one_line(name, 80)} is no model that codelet knows: {', and '.join(parts)}{hint}"
-
-
-def refused_name(name: str, options: ProviderOptions) -> str:
-    """The error for a name that cannot be a model's, with a near one."""
-    if near := near_model(name, options.vendors):
-        return f"unknown model {name!r}; did you mean {near}?"
-    vendor, slash, _ = name.partition("/")
-    unknown = f"neither codelet nor litellm knows a vendor {vendor!r}; see codelet models --all, or give --api-base"
-    return f"unknown model {name!r}; {unknown if slash else 'name it as provider/model, or give --api-base'}"
+    guessed = f"its window of {facts.window:,} tokens is {whose} (--window N sets it)" if window is None else ""
+    unknown = ", and ".join(filter(None, [guessed, "" if local else "its price is not known"]))
+    return f"{one_line(name, 80)} is no model that codelet knows: {unknown}{hint}"

@@ -85,7 +85,7 @@ def test_a_name_that_leads_nowhere_is_refused_with_the_near_one():
         open_provider("sonet", ProviderOptions())
     with pytest.raises(UsageError, match="provider/model"):
         open_provider("zzzzzzzz", ProviderOptions())
-    with pytest.raises(UsageError, match=r"'zzzzzzzz'; .*codelet models --all"):
+    with pytest.raises(UsageError, match=r"'zzzzzzzz/small'; .*codelet models --all"):
         open_provider("zzzzzzzz/small", ProviderOptions())
 
 
