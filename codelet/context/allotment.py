@@ -22,7 +22,7 @@ from codelet.messages import Message, kind_of, newest_messages, newest_prompt, r
 from codelet.record import Record
 
 if TYPE_CHECKING:
-    from codelet.context.compaction.report import Compacted
+    from codelet.context.compaction.engine import Compacted
     from codelet.conversation import Parts
 
 # In percent of the budget, or of the user's threshold: the usual target, the largest target, the limit of the newest

@@ -18,7 +18,7 @@ from codelet.record import Newest, Record
 
 if TYPE_CHECKING:
     from codelet.context.allotment import Share, Size
-    from codelet.context.compaction.report import Compacted, CompactionReport
+    from codelet.context.compaction.engine import Compacted, CompactionReport
     from codelet.conversation import Conversation, Parts
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
-_LONGEST_LINE, _PIECE, _MOST_PIECES = 320, 240, 40
+_SHORTEST, _LONGEST_LINE, _PIECE, _MOST_PIECES = 9, 320, 240, 40
 _NAME = re.compile(r"[A-Za-z0-9_$@~./#][A-Za-z0-9_$@~./:#+-]*[A-Za-z0-9_]")
 _MARKED = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]|[A-Za-z0-9][_./:-]+[A-Za-z0-9]|[a-zA-Z]\d|\d[a-zA-Z]|^[~@$_#./]")
 _WORD = re.compile(r"[^\W\d_]{5,}|(?<![\w.])\d[\d.,:]*\d(?!\w)")
@@ -27,45 +28,47 @@ _BLOCK = re.compile(
     r"^(?:<{5,9} ?\w*|-{5,9} SEARCH)\n(.*?)^={5,9}\n(.*?)^(?:>{5,9} ?\w*|\+{5,9} REPLACE)$", re.MULTILINE | re.DOTALL
 )
 _FENCED = re.compile(r"^\s*```diff\n(.*?)^\s*```", re.MULTILINE | re.DOTALL)
+_REMOVED, _ADDED = re.compile(r"^-(?!--)(.*)\n?", re.MULTILINE), re.compile(r"^\+(?!\+\+)", re.MULTILINE)
 _HUNKS = re.compile(r"^((?:\*\*\* Begin Patch|@@ |@@$|diff --git ).*)", re.MULTILINE | re.DOTALL)
 
 
-class _Forms(dict[str, bool]):
-    """A cache: does a token have the form of a name in code or a path?"""
+@cache
+def is_name(token: str) -> bool:
+    """Return whether a token has the form of a name in code or a path."""
+    if not 4 <= len(token) <= 120 or token[0].isdigit() or not _MARKED.search(token):
+        return False
+    return len(token) < 20 or not _is_random(token)
 
-    def __missing__(self, token: str) -> bool:
-        has = 4 <= len(token) <= 120 and not token[0].isdigit() and _MARKED.search(token) is not None
-        has = self[token] = has and not (len(token) >= 20 and _is_random(token))
-        return has
+
+@cache
+def names_of(line: str) -> dict[str, bool]:
+    """Return the words of a line worth counting, and whether each has the form of a name."""
+    found = {token: True for token in _NAME.findall(line) if is_name(token)}
+    words = _WORD.findall(line)
+    if not line.isascii():
+        words = [*(word for word in words if not _PAIR.match(word)), *_PAIR.findall(line)]
+    for word in words:
+        found.setdefault(word, False)
+    return found
 
 
-class Lexicon:
-    """A cache of the names in each line."""
+def names_in(text: str) -> set[str]:
+    """Return the names and words of all lines of a text."""
+    return set().union(*map(names_of, text.split("\n")))
 
-    def __init__(self) -> None:
-        self._lines: dict[str, dict[str, bool]] = {}
-        self._forms = _Forms()
 
-    def names(self, line: str) -> dict[str, bool]:
-        """Return the words of a line worth counting, and whether each has the form of a name in code or a path."""
-        found = self._lines.get(line)
-        if found is None:
-            forms = self._forms
-            found = self._lines[line] = {token: True for token in _NAME.findall(line) if forms[token]}
-            words = _WORD.findall(line)
-            if not line.isascii():
-                words = [*(word for word in words if not _PAIR.match(word)), *_PAIR.findall(line)]
-            for word in words:
-                found.setdefault(word, False)
-        return found
+@cache
+def named_pieces(line: str) -> list[tuple[str, dict[str, bool]]]:
+    """Return the pieces of a line that are worth keeping, with their names."""
+    found = [(piece, names_of(piece)) for piece in pieces(line) if len(piece) >= _SHORTEST and not is_noise(piece)]
+    return [(piece, names) for piece, names in found if names]
 
-    def is_name(self, token: str) -> bool:
-        """Return whether a word that was found has the form of a name."""
-        return self._forms.get(token, False)
 
-    def of_text(self, text: str) -> set[str]:
-        """Return the names and words of all lines of a text."""
-        return set().union(*map(self.names, text.split("\n")))
+def forget_names() -> None:
+    """Empty the caches, which would keep every line of a compacted list."""
+    named_pieces.cache_clear()
+    is_name.cache_clear()
+    names_of.cache_clear()
 
 
 def _is_random(token: str) -> bool:
@@ -92,13 +95,12 @@ def pieces(line: str) -> list[str]:
         line = _LINE_NUMBER.sub("", line, count=1).strip()
     if len(line) <= _LONGEST_LINE:
         return [line]
-    found, begin = list[str](), 0
-    while begin < min(len(line), _MOST_PIECES * _PIECE):
-        end = between_tokens(line, min(begin + _PIECE, len(line)), 1, _LONGEST_LINE)
-        piece = line[begin:end].strip()
-        found += [piece] if len(piece) <= _LONGEST_LINE else []
-        begin = end
-    return found
+    found, line = list[str](), line[: _MOST_PIECES * _PIECE]
+    while line:
+        end = between_tokens(line, min(_PIECE, len(line)), 1, _LONGEST_LINE)
+        found.append(line[:end].strip())
+        line = line[end:]
+    return [piece for piece in found if len(piece) <= _LONGEST_LINE]
 
 
 def between_tokens(text: str, place: int, step: int, most: int = _LONGEST_TOKEN) -> int:
@@ -133,28 +135,23 @@ def common_cap(lengths: Sequence[int], room: int) -> int:
 
 
 def as_changed(text: str) -> tuple[str, set[str]]:
-    """Return a text with its diffs and edits carried out, and the stripped lines that they removed."""
+    """Return a text with its diffs and edits carried out, and the pieces of the lines that they removed."""
     if not _MAYBE.search(text):
         return text, set()
     removed: set[str] = set()
 
     def new_side(found: re.Match[str]) -> str:
-        removed.update(stripped(found[1]) - stripped(found[2]))
+        removed.update(pieces_in(found[1]) - pieces_in(found[2]))
         return found[2]
 
     def patched(found: re.Match[str]) -> str:
-        gone, kept = set[str](), list[str]()
-        for line in found[1].split("\n"):
-            if line.startswith("-") and not line.startswith("---"):
-                gone.add(line[1:].strip())
-            else:
-                kept.append(line[line.startswith("+") and not line.startswith("+++") :])
-        removed.update(gone - {line.strip() for line in kept})
-        return "\n".join(kept)
+        kept = _ADDED.sub("", _REMOVED.sub("", found[1]))
+        removed.update(pieces_in("\n".join(_REMOVED.findall(found[1]))) - pieces_in(kept))
+        return kept
 
     return _HUNKS.sub(patched, _FENCED.sub(patched, _BLOCK.sub(new_side, text))), removed
 
 
-def stripped(text: str) -> set[str]:
-    """Return the lines of a text without the spaces around them."""
-    return {line.strip() for line in text.split("\n")}
+def pieces_in(text: str) -> set[str]:
+    """Return the pieces of all lines of a text."""
+    return {piece for line in text.split("\n") for piece in pieces(line)}

@@ -10,11 +10,12 @@ from __future__ import annotations
 import heapq
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from codelet.context.compaction.lexicon import Lexicon, as_changed, clip, common_cap, is_noise, pieces, stripped
-from codelet.context.compaction.reading import DecodedCall, ReadSession, SessionPiece, is_error, strings
+from codelet.context.compaction.lexicon import as_changed, clip, common_cap, named_pieces, names_of, pieces, pieces_in
+from codelet.context.compaction.observed import Observation, gone_after
+from codelet.context.compaction.reading import DecodedCall, ReadSession, SessionPiece, strings
 
 # The share of all prompts in percent of the room; it grows up to `_WORDS_MOST` while a prompt has less than `_SHORT`.
 # Below `_SHORTEST` characters a prompt has no line.
@@ -22,37 +23,30 @@ _WORDS, _WORDS_MOST, _SHORT, _SHORTEST = 20, 50, 240, 12
 # Weights of a sentence: in a turn's last text, after a failed call, right before a call, in the oldest text.
 _CLOSES, _AFTER_FAILURE, _BEFORE_CALL, _OLDEST_TEXT = 1.5, 2.0, 0.4, 0.3
 _CODE_BLOCK = 160
-_FENCE = re.compile(r"^\s*```.*?(?:^\s*```|\Z)", re.MULTILINE | re.DOTALL)
-_AGAIN = re.compile(r" \(again at (t\d+(?:, t\d+)*)\)\Z")
-_GONE, _LEADS_IN = "\0", (":", "：")
+_FENCE = re.compile(r"(?:^[^\n]*[:：][ \t]*\n\s*)?(^[ \t]*```.*?(?:^[ \t]*```|\Z))", re.MULTILINE | re.DOTALL)
+_LEADS_IN = (":", "：")
 # A sentence ends at Unicode's sentence terminals: at some only if a space follows.
 _SENTENCE = re.compile(r"(?<=[.!?…؟۔։।॥။።។])\s+|(?<=[。！？｡])")
 _NO_SPACE_AFTER = ("。", "！", "？", "｡")
 # The weight of a use by the agent (in a result: 1), and of the oldest use (the newest: 1).
 _BY_AGENT, _OLDEST_USE = 15, 0.1
 # Factors for a name's worth: if another part has it, if it is a plain word, if the user asked for it.
-_KEPT, _PLAIN, _WANTED, _WANTED_IN_PROSE = 0.15, 0.003, 4.0, 6.0
+_KEPT, _PLAIN, _WANTED = 0.15, 0.003, 4.0
 # The part of a name's worth that is left each time a chosen line has it, and the characters added to a line's length,
-# so that a short line with one name does not win over a long line with many: for evidence, for prose.
-_COVERED, _FRAME, _SAID_BEFORE, _PROSE_FRAME = 0.18, 24, 0.3, 30
+# so that a short line with one name does not win over a long line with many.
+_COVERED, _FRAME = 0.2, 27
 _LEAST_LEFT, _SAME_GAIN = 12, 0.95
 # The most looks at a line's worth, per line: where all lines have the same few names, each choice changes all of them.
 _MOST_LOOKS = 6
-_SHORTEST_LINE = 9
-# Errors of the commands that failed last: their share of the room in percent, the most lines, the most commands.
-_ERRORS, _MOST_ERRORS, _OPEN = 6, 8, 2
-_DIFFS = (".diff", ".patch")
 # The shortest part of a line that tells which line an edit changed.
 _LEAST_PART = 6
-ENTRY = 12
-"""Characters of an entry's heading."""
 
 
 class Line(NamedTuple):
-    """One line of a segment: the number of its piece, the piece, and the text."""
+    """One line of a segment, at a place in its piece."""
 
-    number: int
     piece: SessionPiece
+    place: int
     text: str
 
     @property
@@ -63,212 +57,159 @@ class Line(NamedTuple):
     @property
     def heading(self) -> object:
         """A key that lines under one heading share, as a call and its result do."""
-        piece = self.piece
-        return piece.call.id if piece.call is not None else (piece.turn, piece.label, self.number)
+        return self.piece.call.id if self.piece.call is not None else self.piece.number
 
 
-def _best(
-    lines: Sequence[Line],
-    weights: Sequence[float],
-    names: Callable[[str], Collection[str]],
-    worth: dict[str, float],
-    room: int,
-    *,
-    covered: float,
-    frame: int,
-    least: float = 0.0,
-    headings: bool = False,
-) -> list[Line]:
-    """Return the lines of most worth for their length in at most `room` characters, best first.
+def in_order(line: Line) -> tuple[int, int]:
+    """A key that sorts lines by time."""
+    return line.piece.number, line.place
 
-    `least` is the worth of any line. With `headings` the first line of a call pays for its heading.
+
+def size_of(lines: Sequence[Line]) -> int:
+    """Return the characters of lines with their headings."""
+    headings = {line.heading: len(line.piece.label) + 8 for line in lines}
+    return sum(headings.values()) + sum(len(line.text) + 1 for line in lines if not line.is_in_heading)
+
+
+def _best(lines: Sequence[Line], weights: Sequence[float], worth: dict[str, float], room: int) -> list[Line]:
+    """Return the lines of most worth for their length in at most `room` characters with headings, best first.
+
+    If all fit, the newest are first.
     """
-    known = [names(line.text) for line in lines]
-    scale = [weight / (len(line.text) + frame) for line, weight in zip(lines, weights, strict=True)]
+    if size_of(lines) <= room:
+        return list(lines[::-1])
+    known = [names_of(line.text) for line in lines]
+    scale = [weight / (len(line.text) + _FRAME) for line, weight in zip(lines, weights, strict=True)]
 
     def gain(place: int) -> float:
-        return scale[place] * (least + sum(map(worth.__getitem__, known[place])))
-
-    def cost(line: Line) -> int:
-        heading = len(line.piece.label) + 8 if headings and line.heading not in headed else 0
-        return heading + (0 if headings and line.is_in_heading else len(line.text) + 1)
+        return scale[place] * sum(map(worth.__getitem__, known[place]))
 
     heap = [(-gain(place), place) for place in range(len(lines))]
-    per_heading = {line.heading: len(line.piece.label) + 8 for line in lines} if headings else {}
-    if sum(len(line.text) + 1 for line in lines) + sum(per_heading.values()) <= room:
-        return [lines[place] for _, place in sorted(heap)]
+    heapq.heapify(heap)
     headed: set[object] = set()
     chosen: list[Line] = []
-    heapq.heapify(heap)
     looks = _MOST_LOOKS * len(lines)
     while heap and room > _LEAST_LEFT:
         best, place = heapq.heappop(heap)
         now, line, looks = gain(place), lines[place], looks - 1
         if heap and looks > 0 and now < -best * _SAME_GAIN and now < -heap[0][0]:
             heapq.heappush(heap, (-now, place))
-        elif now <= 0:
-            break
-        elif cost(line) <= room:
-            room -= cost(line)
+            continue
+        cost = 0 if line.is_in_heading else len(line.text) + 1
+        cost += 0 if line.heading in headed else len(line.piece.label) + 8
+        if cost <= room:
+            room -= cost
             headed.add(line.heading)
             chosen.append(line)
             for name in known[place]:
-                worth[name] *= covered
+                worth[name] *= _COVERED
     return chosen
 
 
-class Words(NamedTuple):
-    """The user's words, a line for each of `wanted` messages, of at most `each` characters (None: whole)."""
-
-    lines: list[Line]
-    wanted: int
-    each: int | None
-
-
-def users_words(prompts: Sequence[tuple[int, SessionPiece]], room: int, most: int) -> Words:
+def users_words(prompts: Sequence[SessionPiece], room: int, most: int) -> list[Line]:
     """Fit the user's messages into a share of the room, in characters, under one cap; `most` bounds that share.
 
     Of equal prompts only the first is written, with the turns of the others.
     """
-    lines, again = list[Line](), dict[str, list[str]]()
-    for number, piece in prompts:
-        text = piece.text.strip()
-        earlier = _AGAIN.search(text)  # by an earlier compaction
-        if text := text[: earlier.start()] if earlier else text:
-            if text not in again:
-                lines.append(Line(number, piece, text))
-            again.setdefault(text, []).extend([f"t{piece.turn}", *(earlier[1].split(", ") if earlier else ())])
-    repeats = {text: f" (again at {', '.join(turns[1:])})" for text, turns in again.items() if turns[1:]}
-    most -= sum(map(len, repeats.values()))
-    lengths = [len(line.text) for line in lines]
+    turns: dict[str, list[str]] = {}
+    for piece in prompts:
+        turns.setdefault(piece.text.strip(), []).append(f"t{piece.turn}")
+    turns.pop("", None)
+    firsts = {piece.text.strip(): piece for piece in reversed(prompts)}
+    again = {text: f" (again at {', '.join(all_of[1:])})" if all_of[1:] else "" for text, all_of in turns.items()}
+    most -= sum(map(len, again.values()))
+    lengths = list(map(len, turns))
     cap = common_cap(lengths, min(most, room * _WORDS // 100))
     if cap < _SHORT:
         larger = min(most, room * _WORDS_MOST // 100)
         cap = min(_SHORT, max(cap, common_cap([min(length, _SHORT) for length in lengths], larger)))
     if cap < min(_SHORTEST, max(lengths, default=0)):
-        return Words([], len(lines), cap)
-    fitted = [line._replace(text=f"{clip(line.text, cap)}{repeats.get(line.text, '')}") for line in lines]
-    return Words(fitted, len(lines), None if cap >= max(lengths, default=0) else cap)
+        return []
+    return [Line(firsts[text], 0, f"{clip(text, cap)}{again[text]}") for text in turns]
 
 
 def prose_lines(text: str) -> list[str]:
-    """Return the lines of a text without long code blocks and the sentences that lead into them."""
-    shortened = _FENCE.sub(lambda found: found[0] if len(found[0]) < _CODE_BLOCK else _GONE, text)
-    lines = [line for each in shortened.split("\n") if (line := each.strip())]
-    return [
-        line
-        for line, after in zip(lines, [*lines[1:], ""], strict=bool(lines))
-        if line != _GONE and not (after == _GONE and line.endswith(_LEADS_IN))
-    ]
+    """Return the lines of a text without long code blocks and the lines that lead into them."""
+    shortened = _FENCE.sub(lambda found: found[0] if len(found[1]) < _CODE_BLOCK else "", text)
+    return [line for each in shortened.split("\n") if (line := each.strip())]
 
 
 def agents_prose(
-    old: Sequence[tuple[int, SessionPiece]],
-    total: int,
-    room: int,
-    lexicon: Lexicon,
-    lift: Callable[[int], float],
-    wanted: Collection[str],
+    session: ReadSession, old: Collection[int], room: int, lifts: Mapping[int, float], wanted: Collection[str]
 ) -> list[Line]:
-    """Return the agent's sentences in at most `room` characters.
+    """Return the agent's sentences in old pieces, in at most `room` characters.
 
-    `lift` is a factor for each turn, `wanted` are words in the user's instruction.
+    `lifts` are factors by turn, `wanted` are words in the user's instruction.
     """
-    found: dict[str, tuple[float, tuple[int, int, int], Line]] = {}
+    closing = {each.turn: each.number for each in session.pieces if each.kind == "agent" and each.text.strip()}
+    found: dict[str, tuple[Line, float]] = {}
     after_failure = False
-    for number, piece in old:
+    for piece, following in zip(session.pieces, [*session.pieces[1:], None], strict=True):
         if piece.kind == "result":
             after_failure = after_failure or piece.failed
         elif piece.kind == "user":
             after_failure = False
-        elif piece.kind == "agent" and (lines := prose_lines(as_changed(piece.text)[0])):
-            weight = (_OLDEST_TEXT + (1 - _OLDEST_TEXT) * number / total) * lift(piece.turn)
-            weight *= _CLOSES if piece.closes else _AFTER_FAILURE if after_failure else 1.0
-            lines = lines[:-1] if piece.calls and lines[-1].endswith(_LEADS_IN) else lines
+        elif piece.number in old and piece.kind == "agent" and (lines := prose_lines(as_changed(piece.text)[0])):
+            calls = following is not None and following.kind == "call"
+            weight = (_OLDEST_TEXT + (1 - _OLDEST_TEXT) * piece.number / len(session.pieces)) * lifts[piece.turn]
+            weight *= _CLOSES if closing[piece.turn] == piece.number else _AFTER_FAILURE if after_failure else 1.0
+            lines = lines[:-1] if calls and lines[-1].endswith(_LEADS_IN) else lines
             rows_of = [(row, part) for row, line in enumerate(lines) for part in _SENTENCE.split(line) if part]
             sentences = [(row, text) for row, part in rows_of for text in map(str.strip, pieces(part)) if text]
             for place, (row, text) in enumerate(sentences, 1):
-                announces = piece.calls and place == len(sentences)
-                own = weight * _BEFORE_CALL if announces else weight
-                found[text] = own, (number, row, place), Line(number, piece, text)
+                announces = calls and place == len(sentences)
+                found.pop(text, None)
+                found[text] = Line(piece, row, text), weight * (_BEFORE_CALL if announces else 1)
             after_failure = False
-    lines_found = [line for _, _, line in found.values()]
-    if sum(len(line.text) + 1 for line in lines_found) > room:
-        words = {word: is_name for text in found for word, is_name in lexicon.names(text).items()}
-        worth = {word: _WANTED_IN_PROSE if word in wanted else 1.0 + is_name for word, is_name in words.items()}
-        weights = [weight for weight, _, _ in found.values()]
-        lines_found = _best(
-            lines_found, weights, lexicon.names, worth, room, covered=_SAID_BEFORE, frame=_PROSE_FRAME, least=1.0
-        )
-    rows: dict[tuple[int, int], str] = {}
-    firsts: dict[tuple[int, int], Line] = {}
-    for line in sorted(lines_found, key=lambda line: found[line.text][1]):
-        row_place = found[line.text][1][:2]
-        rows[row_place] = f"{rows.get(row_place, '')}{line.text}{'' if line.text.endswith(_NO_SPACE_AFTER) else ' '}"
-        firsts.setdefault(row_place, line)
-    return [firsts[row_place]._replace(text=text.strip()) for row_place, text in rows.items()]
+    words = {word: is_name for text in found for word, is_name in names_of(text).items()}
+    worth = {word: _WANTED if word in wanted else 1.0 + is_name for word, is_name in words.items()}
+    best = _best([line for line, _ in found.values()], [weight for _, weight in found.values()], worth, room)
+    chosen = {line.text for line in best}
+    rows: dict[tuple[int, int], Line] = {}
+    for line in (line for line, _ in found.values() if line.text in chosen):
+        before = rows[in_order(line)].text if in_order(line) in rows else ""
+        space = " " if before and not before.endswith(_NO_SPACE_AFTER) else ""
+        rows[in_order(line)] = line._replace(text=f"{before}{space}{line.text}")
+    return list(rows.values())
 
 
 class Evidence:
-    """The candidate lines of a session's old pieces: each text once, at its last place.
+    """The lines of calls, results, and prose, each text once, at its last place, without those that are gone."""
 
-    Pieces whose message is `kept` give no lines, but what they remove counts. `removals` are, by the number of a piece,
-    the files that may be gone or changed; `taken` are lines in other parts.
-    """
-
-    def __init__(
-        self,
-        session: ReadSession,
-        lexicon: Lexicon,
-        kept: Collection[int],
-        removals: Mapping[int, Collection[str]],
-        taken: Collection[str],
-    ) -> None:
+    def __init__(self, session: ReadSession, facts: Iterable[Observation]) -> None:
         self.used: defaultdict[str, float] = defaultdict(float)
         """The weight of all uses of each name."""
-        self._lexicon, self._taken, self._total = lexicon, taken, max(1, len(session.pieces))
-        self._place: dict[str, Line] = {}
+        self._total = max(1, len(session.pieces))
+        self._last: dict[str, Line] = {}
         self._gone: set[str] = set()
         self._of_file: dict[str, set[str]] = defaultdict(set)
-        self._prepared: dict[str, list[tuple[str, dict[str, bool]]]] = {}
+        events: dict[int, list[Observation]] = {}
+        for fact in facts:
+            events.setdefault(fact.number, []).append(fact)
         failed = {piece.call.id for piece in session.pieces if piece.failed and piece.call is not None}
-        for number, piece in enumerate(session.pieces[session.recent :], session.recent):
-            shows = piece.at not in kept
+        for piece in session.pieces[session.recent :]:
             if piece.kind == "call" and piece.call is not None:
-                self._add_call(number, piece, piece.call, shows, failed=piece.call.id in failed)
+                if not (piece.call.writes and piece.call.id in failed):
+                    self._add_call(piece, piece.call)
             elif piece.kind in ("agent", "result"):
-                text, removed = (piece.text, set[str]()) if piece.path.endswith(_DIFFS) else as_changed(piece.text)
-                self._remove(removed, piece.path)
-                if shows:
-                    self._add(number, piece, text)
-            for path in removals.get(number, ()):
+                text, removed = as_changed(piece.text)
+                self._gone |= removed
+                self._add(piece, text)
+            for path in [path for fact in events.get(piece.number, ()) for path in gone_after(fact, self._of_file)]:
                 self._gone |= self._of_file.pop(path, set())
 
-    def _add_call(self, number: int, piece: SessionPiece, call: DecodedCall, shows: bool, failed: bool) -> None:
-        """Add a call's arguments, without the old text of its edits; none of a write that failed."""
+    def _add_call(self, piece: SessionPiece, call: DecodedCall) -> None:
+        """Add a call's arguments, without the old text of its edits."""
         replaced, removed = {before for before, _ in call.edits}, set[str]()
-        if call.writes and failed:
-            return
         for before, after in call.edits:
-            removed |= stripped(before) - stripped(after) | self._changed_in_part(call.path, before, after)
+            removed |= pieces_in(before) - pieces_in(after) | self._changed_in_part(call.path, before, after)
         if call.writes and not call.edits:
-            removed |= self._of_file.pop(call.path, set()) - stripped("\n".join(strings(call.values)))
-        for value in strings(call.values):
-            if value not in replaced:
-                text, more = as_changed(value)
-                removed |= more
-                if shows:
-                    self._add(number, piece, text)
-        self._remove(removed, call.path)
-
-    def _remove(self, lines: set[str], path: str) -> None:
-        """Note lines that an edit of a file removed, unless their last place is in another file."""
-        for part in (part for line in lines for part in pieces(line)):
-            last = self._place.get(part)
-            known = last.piece.path if last is not None else ""
-            # Paths may be relative or absolute; an unknown one may be any file.
-            if not known or not path or known.endswith(path) or path.endswith(known):
-                self._gone.add(part)
+            removed |= self._of_file.pop(call.path, set()) - pieces_in("\n".join(strings(call.values)))
+        for value in (value for value in strings(call.values) if value not in replaced):
+            text, more = as_changed(value)
+            removed |= more
+            self._add(piece, text)
+        self._gone |= removed
 
     def _changed_in_part(self, path: str, before: str, after: str) -> set[str]:
         """Return the lines of a file that an edit changed in part: those around the ends of its old text."""
@@ -280,54 +221,37 @@ class Evidence:
             if any(part in line for part in ends) or (line in before and line not in after)
         }
 
-    def _add(self, number: int, piece: SessionPiece, text: str) -> None:
-        used, gone, place = self.used, self._gone, self._place
-        use = (_OLDEST_USE + (1 - _OLDEST_USE) * number / self._total) * (1 if piece.kind == "result" else _BY_AGENT)
-        plain, of_file = use * _PLAIN, self._of_file[piece.path] if piece.path else None
-        for raw in text.split("\n"):
-            parts = self._prepared.get(raw)
-            if parts is None:
-                lines = [each for each in pieces(raw) if len(each) >= _SHORTEST_LINE and each not in self._taken]
-                named = [(line, self._lexicon.names(line)) for line in lines if not is_noise(line)]
-                parts = self._prepared[raw] = [(line, names) for line, names in named if names]
-            for line, names in parts:
+    def _add(self, piece: SessionPiece, text: str) -> None:
+        used, gone, last = self.used, self._gone, self._last
+        use = _OLDEST_USE + (1 - _OLDEST_USE) * piece.number / self._total
+        use *= 1 if piece.kind == "result" else _BY_AGENT
+        plain, of_file = use * _PLAIN, self._of_file[piece.path] if piece.path else set()
+        for place, raw in enumerate(text.split("\n")):
+            for line, found in named_pieces(raw):
                 gone.discard(line)
-                place[line] = Line(number, piece, line)
-                if of_file is not None:
-                    of_file.add(line)
-                for name, is_name in names.items():
+                last[line] = Line(piece, place, line)
+                of_file.add(line)
+                for name, is_name in found.items():
                     used[name] += use if is_name else plain
 
     def choose(
-        self, room: int, have: set[str], failures: Sequence[int], lift: Callable[[int], float], wanted: Collection[str]
+        self,
+        old: Collection[int],
+        prose: Collection[Line],
+        room: int,
+        have: Collection[str],
+        lifts: Mapping[int, float],
+        wanted: Collection[str],
     ) -> list[Line]:
-        """Return lines of at most `room` characters with their headings, best first.
+        """Return lines of old pieces that are not prose, of at most `room` characters with their headings, best first.
 
-        `have` are names in other parts, `failures` the failed results of commands that did not run again, newest first,
-        `wanted` names in the user's instruction.
+        `have` are names in other parts, `wanted` names in the user's instruction.
         """
+        unfit = self._gone.union(line.text for line in prose)
         worth = {
             name: weight**0.5 * (_KEPT if name in have else 1.0) * (_WANTED if name in wanted else 1.0)
             for name, weight in self.used.items()
         }
-        still_open, spare, first = set(failures[:_OPEN]), room * _ERRORS // 100, list[Line]()
-        of_failures = [line for line in self._place.values() if line.number in still_open and is_error(line.text)]
-        for line in of_failures[: -_MOST_ERRORS - 1 : -1]:
-            cost = len(line.text) + len(line.piece.label) + 8
-            if cost <= spare:
-                spare, room = spare - cost, room - cost
-                first.append(line)
-                for name in self._lexicon.names(line.text):
-                    worth[name] *= _COVERED
-        rest = [
-            line
-            for text, line in self._place.items()
-            if text not in self._gone
-            and line not in first
-            and not (line.piece.failed and line.number not in still_open and is_error(text))
-        ]
-        lifts = {turn: lift(turn) for turn in {line.piece.turn for line in rest}}
-        weights = [lifts[line.piece.turn] for line in rest]
-        return first + _best(
-            rest, weights, self._lexicon.names, worth, room, covered=_COVERED, frame=_FRAME, headings=True
-        )
+        lines = [line for text, line in self._last.items() if text not in unfit and line.piece.number in old]
+        weights = [lifts[line.piece.turn] for line in lines]
+        return _best(lines, weights, worth, room)

@@ -1,4 +1,4 @@
-"""Observations: events with their turn, for `[state]`; and anchors, the places at which something was settled.
+"""Observations: events with their turn, for `[state]`; anchors, at which something was settled; the score of each turn.
 
 Events come from the records of calls; in a list from elsewhere from the calls, if they leave no doubt. They are never
 judgments. `state_lines` writes them, `observations_in` reads the lines of an earlier compaction.
@@ -7,21 +7,20 @@ judgments. `state_lines` writes them, `observations_in` reads the lines of an ea
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from itertools import pairwise
 from typing import NamedTuple
 
 from codelet.call_record import CallRecord
-from codelet.context.compaction.lexicon import clip
+from codelet.context.compaction.lexicon import clip, is_name, names_in
 from codelet.context.compaction.reading import (
     DecodedCall,
     ReadSession,
     SessionPiece,
     first_error,
-    hides_status,
     inside,
-    is_error,
     strings,
 )
 
@@ -33,16 +32,18 @@ ANCHORS = {
     "last edit": (20, 90),
 }
 """The kinds of anchors, with their points, at most 40, and their certainty in percent."""
+CAPS = {"anchor": 40, "recency": 20, "relevance": 20, "files": 15, "reference": 10, "feedback": 5}
+"""The most points of each part of a score, so that no part wins alone."""
+_POINTS_EACH, _RECENT, _READ, _MOST_NAMES = 5, 3, 20_000, 60
 _APPROVAL = 40
 """Characters of the longest approval, which is not a question."""
 _QUESTION = ("?", "？", "؟", "\u037e")
 _COMMAND, _SAID, _STEP, _SEARCHED = 80, 120, 100, 20_000
-# What limits the output of a command, and a long folder that it changes to.
+# What limits the output of a command.
 _SHORTENS = re.compile(r"\s*2>&1|(?:\s*\|\s*(?:tail|head)\b[^|]*)+\Z")
-_LONG_FOLDER = re.compile(r"\bcd\s+\S{12,300}/(?=[^\s/;&]+/?(?:[\s;&]|\Z))")
 _BEFORE_PIPE = re.compile(r"""(?:[^'"]|'[^']*'|"(?:\\.|[^"\\])*")*?(?= \| )""")
-# With `-f` it also ends well if there was nothing to remove.
-_REMOVES = re.compile(r"\s*(?:rm|del|unlink|Remove-Item|git rm)((?:\s+-\w+)*)((?:\s+[\w./\\-]+)+)\s*\Z")
+# Not with `-f`, which also ends well if there was nothing to remove.
+_REMOVES = re.compile(r"\s*(?:rm|del|unlink|Remove-Item|git rm)(?:\s+-[^\sf]+)*((?:\s+[\w./\\][\w./\\-]*)+)\s*\Z")
 _MAY_REMOVE = re.compile(
     r"\b(?:rm|del|rmdir|unlink|mv|move|Remove-Item|Move-Item|sed\s+-i|perl\s+-\w*i|git\s+(?:rm|mv|checkout|restore|clean|stash|reset))\b"
 )
@@ -62,13 +63,14 @@ _CHANGED = frozenset({"created", "changed", "written", "deleted"})
 _FINISHED = frozenset({"completed", "complete", "done"})
 _PATCHED = re.compile(r"^(?:\*\*\* (Add|Update|Delete) File: |\+\+\+ b/)(.+)$", re.MULTILINE)
 _ROW = re.compile(r"t(\d{1,7}) (?:ran `(.*?)`(?:: (.*))?|(wrote|deleted|committed|step done:) (.*))\Z")
-_STEP_DONE = "step done:"
+_DONE = "step done:"
 _REFUSED = re.compile(r"(?i)\b(?:error|failed|refused|denied|not found|cannot|no such)\b")
 
 
 class Observation(NamedTuple):
-    """One event: `kind` is wrote, deleted, ran, committed, or done; `number` is its piece, -1 for an earlier segment.
+    """One event: `number` is its piece, -1 for an earlier segment.
 
+    `kind` is `wrote`, `deleted`, `ran`, `committed`, or `step done:`.
     `ending` is the exit status and the printed counts of a command, to quote; `good` is True if it ended well, False if
     it failed, None if unknown; `changes` if it is known to do more than read, or was listed before.
     """
@@ -108,23 +110,22 @@ def command_key(command: str) -> str:
 
 
 def observations_of(session: ReadSession) -> list[Observation]:
-    """Return the events of a session in order, those of earlier compactions first."""
+    """Return the events of a session, those of earlier compactions first, completed steps last."""
     found = observations_in(session.state)
-    for number, piece in enumerate(session.pieces):
+    steps = {fact.what: fact for fact in found if fact.kind == _DONE}
+    for piece in session.pieces:
         if piece.kind != "result" or (call := piece.call) is None:
             continue
-        for step, is_done in () if piece.failed else _steps(call):
-            known = [fact for fact in found if fact.kind == "done" and fact.what.startswith(step)]
-            if is_done and all(fact.what != step for fact in known):
-                found.append(Observation(piece.turn, "done", step, number=number))
-            for fact in () if is_done else known:
-                found.remove(fact)  # it is open again
         record = session.records.get(call.id)
-        if record is None or record.status not in ("refused", "not_started"):
-            found += _of_command(number, piece, call, record, found) if call.command else ()
-            for path, deleted in _changed_files(piece, call, record):
-                found.append(Observation(piece.turn, "deleted" if deleted else "wrote", path, number=number))
-    return found
+        if record is not None and record.status in ("refused", "not_started"):
+            continue
+        for step, is_done in () if piece.failed else _steps(call):
+            if is_done:
+                steps.setdefault(step, Observation(piece.turn, _DONE, step, number=piece.number))
+            else:
+                steps.pop(step, None)  # it is open again
+        found += _events(piece, call, record)
+    return [*(fact for fact in found if fact.kind != _DONE), *steps.values()]
 
 
 def _steps(call: DecodedCall) -> Iterator[tuple[str, bool]]:
@@ -138,33 +139,31 @@ def _steps(call: DecodedCall) -> Iterator[tuple[str, bool]]:
                 yield clip(" ".join(step.split()), _STEP), mark in _TICKS
 
 
-def _of_command(
-    number: int, piece: SessionPiece, call: DecodedCall, record: CallRecord | None, before: Sequence[Observation]
-) -> Iterator[Observation]:
-    ending = _ending(piece, call, record)
-    good = False if piece.failed else _ended_well(ending)
-    yield Observation(piece.turn, "ran", call.command, ending, good, number, record is not None and record.changes)
-    if piece.code == 0 and (removed := _REMOVES.match(call.command)):
-        there = {fact.what for fact in before if fact.kind == "wrote"}
-        for path in removed[2].split():
-            if path in there or not re.search(r"-\w*f", removed[1]):  # `-f` also ends well without the file
-                yield Observation(piece.turn, "deleted", path, number=number)
-    for commit in _COMMITTED.finditer(piece.text[:_SEARCHED] if "commit" in call.command else ""):
-        yield Observation(piece.turn, "committed", f"{commit[1]} {commit[2]}", number=number)
-
-
-def _changed_files(piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -> list[tuple[str, bool]]:
-    """Return the files that a call wrote or deleted, and whether it deleted them."""
+def _events(piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -> Iterator[Observation]:
+    """Yield what a call did: its command, then the files that it wrote or deleted."""
+    turn, number = piece.turn, piece.number
+    if call.command:
+        ending = _ending(piece, record)
+        good = False if piece.failed else _ended_well(ending)
+        yield Observation(turn, "ran", call.command, ending, good, number, record is not None and record.changes)
+        if piece.code == 0 and (removed := _REMOVES.match(call.command)):
+            yield from (Observation(turn, "deleted", path, number=number) for path in removed[1].split())
+        for commit in _COMMITTED.findall(piece.text[:_SEARCHED] if "commit" in call.command else ""):
+            yield Observation(turn, "committed", " ".join(commit), number=number)
+    changed: list[tuple[str, str]] = []
     if record is not None:
-        return [(fact.path, fact.effect == "deleted") for fact in record.files if fact.effect in _CHANGED]
-    if piece.failed or _REFUSED.search(piece.text[:2_000].strip().partition("\n")[0]):
-        return []  # a write from elsewhere may report a failure in its text
-    patches = [text for text in strings(call.values) if "*** Begin Patch" in text]
-    changed = [(path.strip(), how == "Delete") for text in patches for how, path in _PATCHED.findall(text)]
-    return [*changed, (call.path, False)] if call.writes else changed
+        changed = [(fact.effect, fact.path) for fact in record.files if fact.effect in _CHANGED]
+    elif not piece.failed and not _REFUSED.search(piece.text[:2_000].strip().partition("\n")[0]):
+        # A write from elsewhere may report a failure in its text.
+        patches = [text for text in strings(call.values) if "*** Begin Patch" in text]
+        changed = [found for text in patches for found in _PATCHED.findall(text)]
+        changed += [("written", call.path)] if call.writes else []
+    for effect, path in changed:
+        kind = "deleted" if effect in ("deleted", "Delete") else "wrote"
+        yield Observation(turn, kind, path.strip(), number=number)
 
 
-def _ending(piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -> str:
+def _ending(piece: SessionPiece, record: CallRecord | None) -> str:
     """Return a command's exit status, unless it may be another program's, and the last line of counts it printed."""
     status = ""
     if record is not None and record.ended is not None:
@@ -174,7 +173,7 @@ def _ending(piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -
     elif record is not None:
         if record.status != "failed":  # the result is not all of its output, or says that it started
             return "interrupted" if record.status == "interrupted" else "its end is not known"
-    elif piece.code is not None and not (piece.code == 0 and hides_status(call.command)):
+    elif piece.code is not None:
         status = f"exit {piece.code}"
     lines = piece.text[-_SEARCHED:].split("\n")
     counts = next((line.strip() for line in reversed(lines) if len(line) < 200 and _COUNTS.search(line)), "")
@@ -189,7 +188,7 @@ def _ended_well(ending: str) -> bool | None:
     """
     if codes := re.match(r"exit ([-\d|]+)", ending):
         return not codes[1].strip("0|") or (None if codes[1].endswith("|0") else False)
-    if is_error(ending) or _FAILURES.search(ending):
+    if first_error(ending) or _FAILURES.search(ending):
         return False
     return True if _COUNTS.search(ending) else None
 
@@ -197,18 +196,14 @@ def _ended_well(ending: str) -> bool | None:
 def observations_in(lines: Iterable[str]) -> list[Observation]:
     """Return the events in the lines of an earlier compaction."""
     found: list[Observation] = []
-    for row in filter(None, map(_ROW.match, lines)):
-        if (command := row[2]) is not None:
-            ending = row[3] or ""
-            good = _ended_well(ending.partition(" (before, at t")[0])
-            found.append(Observation(int(row[1]), "ran", command, ending, good, changes=True))
-        else:
-            found.append(Observation(int(row[1]), "done" if row[4] == _STEP_DONE else row[4], row[5]))
+    for turn, command, ending, kind, what in (row.groups("") for row in map(_ROW.match, lines) if row):
+        good = _ended_well(ending.partition(" (before, at t")[0])
+        found.append(Observation(int(turn), kind or "ran", what or command, ending, good, changes=True))
     return found
 
 
-def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -> tuple[list[str], list[int]]:
-    """Write the events of old pieces in at most `room` characters; also return failures of commands not run again.
+def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -> list[str]:
+    """Write the events of old pieces in at most `room` characters: what failed first, then what failed before.
 
     Each command has its last run, with its last failure before. Files that a command may have moved or removed since
     are left out.
@@ -217,82 +212,58 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
     runs: dict[str, list[Observation]] = {}
     others: list[Observation] = []
     for fact in facts:
-        here = fact.number < 0 or fact.number in old
+        for path in gone_after(fact, files):
+            del files[path]
         if fact.kind == "ran":
             runs.setdefault(command_key(fact.what), []).append(fact)
-            for path in _may_be_gone(fact.what, files):
-                if files[path].number != fact.number:
-                    del files[path]
         elif fact.kind in ("wrote", "deleted"):
-            inside_it = (f"{fact.what}/", f"{fact.what}\\")
-            for path in [path for path in files if path.startswith(inside_it)] if fact.kind == "deleted" else ():
-                del files[path]
             files.pop(fact.what, None)
-            files.update({fact.what: fact} if here else {})
-        elif here:
+            files[fact.what] = fact
+        else:
             others.append(fact)
-    ended = [each for each in runs.values() if each[-1].number < 0 or each[-1].number in old]
-    ended.sort(key=lambda ran: (ran[-1].number, ran[-1].turn), reverse=True)
-    failures = [ran[-1].number for ran in ended if ran[-1].good is False and ran[-1].number >= 0]
-    # First what failed, then what failed before, then what printed counts.
-    ended.sort(key=lambda ran: (ran[-1].good is not False, all(fact.good is not False for fact in ran)))
-    rows: list[tuple[int, int, str]] = []
-    told = [(ran[-1], _run_row(ran)) for ran in ended]
-    told += [
-        (fact, f"t{fact.turn} {_STEP_DONE if fact.kind == 'done' else fact.kind} {fact.what}")
-        for fact in (*reversed(others), *reversed(files.values()))
-    ]
-    for fact, row in told:
-        if row and len(row) + 1 <= room * 2 // 3:
+    newest_first = sorted(runs.values(), key=lambda ran: (ran[-1].number, ran[-1].turn), reverse=True)
+    failed_first = sorted(
+        newest_first, key=lambda ran: (ran[-1].good is not False, all(f.good is not False for f in ran))
+    )
+    rows = [(ran[-1], _run_row(ran)) for ran in failed_first]
+    rows += [(fact, f"t{fact.turn} {fact.kind} {fact.what}") for fact in (*reversed(others), *reversed(files.values()))]
+    fitting: list[tuple[int, int, str]] = []
+    for fact, row in rows:
+        if row and (fact.number < 0 or fact.number in old) and len(row) + 1 <= room * 2 // 3:
             room -= len(row) + 1
-            rows.append((fact.number, fact.turn, row))
-    return [row for _, _, row in sorted(rows)], failures
+            fitting.append((fact.number, fact.turn, row))
+    return [row for _, _, row in sorted(fitting)]
 
 
 def _run_row(ran: Sequence[Observation]) -> str:
     """Return the row of a command's runs, "" if they only read and never failed."""
-    last = ran[-1]
+    last, before = ran[-1], ""
     failure = next((fact for fact in reversed(ran) if fact.good is False), None)
-    says_more = last.ending and (len(ran) > 1 or last.changes or _COUNTS.search(last.ending))
-    if failure is None and not says_more:
+    if failure is None and not (last.ending and (len(ran) > 1 or last.changes or _COUNTS.search(last.ending))):
         return ""
-    before = ""
     if failure is not None and last.good is not False:
-        other = "" if _shown(failure) == _shown(last) else f" as `{_shown(failure)}`"
-        before = f" (before, at t{failure.turn}{other}: {failure.ending})"
-    return f"t{last.turn} ran `{_shown(last)}`: {last.ending or 'its exit status is not known'}{before}"
+        before = f" (before, at t{failure.turn}: {failure.ending})"
+    first, _, more = last.what[:2_000].strip().partition("\n")
+    command = clip(" ".join(_SHORTENS.sub("", first).split()), _COMMAND) + (" …" if more else "")
+    return f"t{last.turn} ran `{command}`: {last.ending or 'its exit status is not known'}{before}"
 
 
-def _shown(run: Observation) -> str:
-    """Return a command in one line: the first step of a script, without what limits the output."""
-    first, _, more = run.what[:2_000].strip().partition("\n")
-    first = _LONG_FOLDER.sub("cd …/", _SHORTENS.sub("", first))
-    return clip(" ".join(first.split()), _COMMAND) + (" …" if more else "")
-
-
-def removals(facts: Sequence[Observation], paths: Collection[str]) -> dict[int, list[str]]:
-    """Return, by the piece of a command or deletion, the files that may be gone or changed."""
-    found: dict[int, list[str]] = {}
-    for fact in facts:
-        if fact.number >= 0 and fact.kind in ("ran", "deleted"):
-            gone = [fact.what] if fact.kind == "deleted" else _may_be_gone(fact.what, paths)
-            found.setdefault(fact.number, []).extend(gone)
-    return found
-
-
-def _may_be_gone(command: str, paths: Collection[str]) -> list[str]:
-    """Return the files that a command may have removed, moved, or restored, by name, folder, or pattern."""
-    if not _MAY_REMOVE.search(command):
+def gone_after(fact: Observation, paths: Collection[str]) -> list[str]:
+    """Return the files that an event may have removed, moved, or restored, by name, folder, or pattern."""
+    if fact.kind == "deleted":
+        return [path for path in paths if path == fact.what or path.startswith((f"{fact.what}/", f"{fact.what}\\"))]
+    if fact.kind != "ran" or not _MAY_REMOVE.search(fact.what):
         return []
-    if _TAKES_ALL_BACK.search(command):
+    if _TAKES_ALL_BACK.search(fact.what):
         return list(paths)
-    named = re.findall(r"\b(?:rm|mv|rmdir|move|checkout|restore|clean)\s([^;&|\n]*)", command)
-    words = {word.strip("'\"").removeprefix("./").rstrip("/") for each in named for word in each.split()}
+    steps = " ".join(filter(_MAY_REMOVE.search, re.split(r"[;&|\n]", fact.what)))
+    words = {word.strip("'\"").removeprefix("./").rstrip("/") for word in steps.split()}
+    patterns = [word for word in words if "*" in word or "?" in word or "[" in word]
     gone = []
     for path in paths:
-        parts = re.split(r"[/\\]", path)
-        folders = {"/".join(parts[:count]) for count in range(1, len(parts))}
-        if parts[-1] in command or folders & words or any(fnmatch(path, w) or fnmatch(parts[-1], w) for w in words):
+        *folders, name = re.split(r"[/\\]", path)
+        inside_it = words.intersection("/".join(folders[:count]) for count in range(1, len(folders) + 1))
+        if name in fact.what or inside_it or any(fnmatch(path, each) or fnmatch(name, each) for each in patterns):
             gone.append(path)
     return gone
 
@@ -308,14 +279,74 @@ def anchors_of(session: ReadSession, facts: Sequence[Observation]) -> list[TurnA
                 settled.append((fact.turn, "error fixed", f"{key}: {fact.ending}", fact.number))
             if fact.good is not None:
                 (failing.discard if fact.good else failing.add)(key)
-        elif fact.kind in ("committed", "done"):
+        elif fact.kind in ("committed", _DONE):
             kind = "milestone" if fact.kind == "committed" else "task done"
             settled.append((fact.turn, kind, fact.what, fact.number))
     edited = {fact.what: fact for fact in facts if fact.kind == "wrote"}
     settled += [(fact.turn, "last edit", path, fact.number) for path, fact in edited.items()]
-    for number, (before, piece) in enumerate(pairwise(session.pieces)):
+    for before, piece in pairwise(session.pieces):
         text = piece.text.strip()
         if piece.kind == "user" and before.kind == "agent" and 0 < len(text) < _APPROVAL and text[-1] not in _QUESTION:
-            settled.append((before.turn, "checkpoint", text, number))
+            settled.append((before.turn, "checkpoint", text, before.number))
     found = {each[:2]: TurnAnchor(*each[:2], clip(" ".join(each[2].split()), _SAID), each[3]) for each in settled}
     return sorted(found.values(), key=lambda anchor: (anchor.turn, -anchor.weight, anchor.kind))
+
+
+class Score(NamedTuple):
+    """A turn's score, by parts. `feedback` comes from the user's pins and drops, from -5 to 5."""
+
+    turn: int
+    anchor: int = 0
+    recency: int = 0
+    relevance: int = 0
+    files: int = 0
+    reference: int = 0
+    feedback: int = 0
+
+    @property
+    def total(self) -> int:
+        """The sum of the parts, at least 0."""
+        return max(0, sum(self[1:]))
+
+    @property
+    def lift(self) -> float:
+        """The factor for the turn's words and lines: a pin or a drop moves it by half, the other parts a little.
+
+        Larger factors for anchors or scores did not keep more of what was asked later.
+        """
+        return 1 + (self.total - self.feedback) / 1_000 + self.feedback / 10
+
+
+def scores(
+    session: ReadSession, anchors: Sequence[TurnAnchor], votes: Mapping[int, int], instruction: str = ""
+) -> dict[int, Score]:
+    """Score every turn. `votes` are the user's pins and drops; an instruction counts as part of the newest prompt."""
+    texts, files = dict[int, list[str]](), defaultdict[int, set[str]](set)
+    for piece in session.pieces:
+        texts.setdefault(piece.turn, []).append(piece.text if piece.number >= session.recent else "")
+        if piece.call is not None and piece.call.path:
+            files[piece.turn].add(piece.call.path)
+    order = sorted(texts)
+    prompt = next((piece.text for piece in reversed(session.pieces) if piece.kind == "user"), "")
+    found = names_in(f"{instruction}\n{prompt}"[:_READ])
+    asked = sorted(filter(is_name, found))[:_MOST_NAMES]
+    recent_files = set[str]().union(*(files[turn] for turn in order[-_RECENT:]))
+    weights = {anchor.turn: anchor.weight for anchor in sorted(anchors, key=lambda anchor: anchor.weight)}
+    first_named: dict[str, int] = {}
+    result: dict[int, Score] = {}
+    for place, turn in enumerate(order, 1):
+        text = "\n".join(texts[turn])
+        named = [name for name in asked if name in text]
+        for name in named:
+            first_named.setdefault(name, turn)
+        parts = {
+            "anchor": weights.get(turn, 0),
+            "recency": CAPS["recency"] * place // len(order),
+            "relevance": _POINTS_EACH * len(named),
+            "files": _POINTS_EACH * len(files[turn] & recent_files),
+            "reference": CAPS["reference"] * any(first_named[name] == turn != order[-1] for name in named),
+            "feedback": votes.get(turn, 0),
+        }
+        capped = {name: max(-CAPS[name], min(CAPS[name], points)) for name, points in parts.items()}
+        result[turn] = Score(turn, **capped)
+    return result

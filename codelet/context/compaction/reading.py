@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from codelet.call_record import CallRecord
-from codelet.context.compaction.lexicon import between_tokens
+from codelet.context.compaction.lexicon import clip
 from codelet.context.compaction.segments import ParsedSegment, parse_segment, turns_of
 from codelet.messages import ForeignMessage, call_arguments, call_name, calls_of, images_of, kind_of, text_of
 from codelet.prompt import PICTURES_DROPPED
@@ -43,7 +43,6 @@ class DecodedCall(NamedTuple):
     """
 
     id: str
-    name: str
     values: Mapping[str, Any]
     path: str
     command: str
@@ -55,10 +54,11 @@ class DecodedCall(NamedTuple):
 class SessionPiece(NamedTuple):
     """A text, call, or result: `kind` is user, agent, call, or result, `at` the place of its message.
 
-    `failed` and `code`, the exit status, belong to results; `label` is the heading of a call and its result. `closes`
-    marks the agent's last text in a turn, `calls` texts before a call.
+    `failed` and `code`, the exit status, belong to results; `label` is the heading of a call and its result. `number`
+    is its place in the session.
     """
 
+    number: int
     at: int
     turn: int
     kind: str
@@ -67,8 +67,6 @@ class SessionPiece(NamedTuple):
     call: DecodedCall | None = None
     code: int | None = None
     failed: bool = False
-    closes: bool = False
-    calls: bool = False
 
     @property
     def path(self) -> str:
@@ -79,9 +77,8 @@ class SessionPiece(NamedTuple):
 class ReadSession:
     """The pieces of a normalised list; `turns` has the turn of each message.
 
-    `handoff` and `state` come from earlier segments, `first_turns` are their first turns by place. `records` are by the
-    call's id. Of pieces before number `recent`, older than the newest four million characters, only the user's words
-    and the events are used, to limit the time.
+    `handoff` and `state` come from earlier segments. `records` are by the call's id. Of pieces before number `recent`,
+    older than the newest four million characters, only the user's words and the events are used, to limit the time.
     """
 
     def __init__(self, messages: Sequence[ForeignMessage], records: Mapping[str, CallRecord] | None = None) -> None:
@@ -89,42 +86,40 @@ class ReadSession:
         self.handoff: list[str] = []
         self.state: list[str] = []
         self.pieces: list[SessionPiece] = []
-        self.first_turns: dict[int, int] = {}
-        spoken = (at for at, each in enumerate(messages) if each.get("role") == "assistant" and text_of(each).strip())
-        last_words = {self.turns[at]: at for at in spoken}
         open_calls: dict[str, DecodedCall] = {}
         for at, message in enumerate(messages):
             kind, turn = kind_of(message), self.turns[at]
             if kind == "prompt":
-                self.pieces.append(SessionPiece(at, turn, "user", _with_images(message, text_of(message))))
+                self._add(at, turn, "user", _with_images(message, text_of(message)))
             elif kind == "segment":
                 self._unfold(at, parse_segment(text_of(message)))
             elif kind == "assistant":
                 calls = [call_of(call) for call in calls_of(message)]
-                closes = last_words.get(turn) == at
-                self.pieces.append(SessionPiece(at, turn, "agent", text_of(message), closes=closes, calls=bool(calls)))
-                self.pieces += [SessionPiece(at, turn, "call", "", call.label, call) for call in calls]
+                self._add(at, turn, "agent", text_of(message))
+                for call in calls:
+                    self._add(at, turn, "call", "", call.label, call)
                 open_calls = {call.id: call for call in calls}
             elif kind == "tool":
-                self.pieces.append(self._result(at, turn, message, open_calls.get(str(message.get("tool_call_id")))))
+                self._add_result(at, turn, message, open_calls.get(str(message.get("tool_call_id"))))
         self.recent, left = len(self.pieces), _MOST_READ
         while self.recent and left > 0:
             self.recent -= 1
             left -= len(self.pieces[self.recent].text)
 
+    def _add(
+        self, at: int, turn: int, kind: str, text: str, label: str = "", call: DecodedCall | None = None, **ended: Any
+    ) -> None:
+        self.pieces.append(SessionPiece(len(self.pieces), at, turn, kind, text, label, call, **ended))
+
     def _unfold(self, at: int, segment: ParsedSegment) -> None:
         """Add the entries of an earlier segment."""
         self.handoff = segment.handoff or self.handoff
-        self.first_turns[at] = segment.first
         self.state += segment.state
-        last = {entry.turn: place for place, entry in enumerate(segment.entries) if not entry.label}
-        for place, entry in enumerate(segment.entries):
+        for entry in segment.entries:
             kind = {"": "agent", "user": "user"}.get(entry.label, "result")
-            label = entry.label if kind == "result" else ""
-            closes = last.get(entry.turn) == place
-            self.pieces.append(SessionPiece(at, entry.turn, kind, "\n".join(entry.lines), label, closes=closes))
+            self._add(at, entry.turn, kind, "\n".join(entry.lines), entry.label if kind == "result" else "")
 
-    def _result(self, at: int, turn: int, message: ForeignMessage, call: DecodedCall | None) -> SessionPiece:
+    def _add_result(self, at: int, turn: int, message: ForeignMessage, call: DecodedCall | None) -> None:
         text, code, says_no = output_of(text_of(message))
         record = self.records.get(call.id) if call is not None else None
         if record is not None:
@@ -132,11 +127,13 @@ class ReadSession:
             failed = record.status == "failed" or code not in (None, 0)
         else:
             failed = bool(message.get("failed")) or says_no
-            if call is not None and call.command and not failed:
-                known = code is not None and (code != 0 or not hides_status(call.command))
-                failed = bool(code) if known else bool(first_error(text))
-        text = _with_images(message, text)
-        return SessionPiece(at, turn, "result", text, call.label if call else "result", call, code, failed)
+            command = call.command.rstrip() if call is not None else ""
+            if code == 0 and ("|" in command or ";" in command or command.endswith("&")):
+                code = None  # it may be another program's
+            if command and not failed:
+                failed = bool(first_error(text)) if code is None else code != 0
+        label = call.label if call else "result"
+        self._add(at, turn, "result", _with_images(message, text), label, call, code=code, failed=failed)
 
 
 def _with_images(message: ForeignMessage, text: str) -> str:
@@ -147,7 +144,7 @@ def _with_images(message: ForeignMessage, text: str) -> str:
 
 def call_of(call: Mapping[str, object]) -> DecodedCall:
     """Return a call with its arguments decoded."""
-    values, name = _decoded(call_arguments(call)), call_name(call)
+    values = _decoded(call_arguments(call))
     texts = {key: text for key, text in values.items() if isinstance(text, str)}
     paths = (text for key, text in texts.items() if _PATH_KEY.search(key))
     path = next((text for text in paths if 0 < len(text) <= _LONGEST_PATH and "\n" not in text), "")
@@ -156,26 +153,17 @@ def call_of(call: Mapping[str, object]) -> DecodedCall:
         command = ""  # the name of a subcommand of the tool: `view`, `str_replace`
     subject = _IN_FOLDER.sub("", command, count=1) or path
     subject = subject or next((text for text in strings(values) if text.strip()), "")
-    label = " ".join(subject[: 4 * _LABEL].split())
-    if len(label) > _LABEL:
-        is_path = not command and subject is path
-        label = f"…{path[1 - _LABEL :]}" if is_path else f"{label[: between_tokens(label, _LABEL - 1, -1)].rstrip()}…"
-    edits = _edits(values)
+    label = clip(" ".join(subject[: 4 * _LABEL].split()), _LABEL).replace("[…]", "…")
+    heading = f"{call_name(call)} {label}".strip().replace("]", ")")
+    edits = []
+    for each in (each for each in inside(values) if isinstance(each, dict)):
+        own = [(key, text) for key, text in each.items() if isinstance(text, str)]
+        old = next((text for key, text in own if _OLD_KEY.match(key) and text), "")
+        new = next((text for key, text in own if _NEW_KEY.match(key)), None)
+        edits += [(old, new)] if old and new is not None else []
     content = any("content" in key.lower() or "text" in key.lower() for key in values)
     writes = bool(path and not command) and (bool(edits) or (content and any(not _PATH_KEY.search(k) for k in texts)))
-    heading = f"{name} {label}".strip().replace("]", ")")
-    return DecodedCall(str(call["id"]), name, values, path, command, heading, edits, writes)
-
-
-def _edits(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the pairs of old and new text in decoded arguments."""
-    found = []
-    for each in inside(values):
-        texts = {key: text for key, text in each.items() if isinstance(text, str)} if isinstance(each, dict) else {}
-        old = next((text for key, text in texts.items() if _OLD_KEY.match(key) and text), "")
-        new = next((text for key, text in texts.items() if _NEW_KEY.match(key)), None)
-        found += [(old, new)] if old and new is not None else []
-    return found
+    return DecodedCall(str(call["id"]), values, path, command, heading, edits, writes)
 
 
 def _decoded(arguments: str) -> Mapping[str, Any]:
@@ -221,28 +209,17 @@ def output_of(text: str) -> tuple[str, int | None, bool]:
     The output of a JSON object with an exit status is its texts.
     """
     values = _decoded(text) if text.startswith("{") and len(text) <= _LONGEST_JSON else {}
-    named = {key.lower(): value for key, value in values.items()}
-    success = [named[key] for key in ("success", "ok") if isinstance(named.get(key), bool)]
-    says_no = False in success or (True not in success and bool(named.get("error")))
-    flat = [(str(key), value) for each in inside(values) if isinstance(each, dict) for key, value in each.items()]
-    code = next((value for key, value in flat if _CODE_KEY.match(key) and type(value) is int), None)
-    if code is not None:
-        return "\n".join(value for _, value in flat if isinstance(value, str) and value.strip()), code, says_no
+    flat = [(key.lower(), value) for each in inside(values) if isinstance(each, dict) for key, value in each.items()]
+    success = [value for key, value in flat if key in ("success", "ok") and isinstance(value, bool)]
+    says_no = False in success or (not success and any(key == "error" and value for key, value in flat))
+    for key, value in flat:
+        if _CODE_KEY.match(key) and type(value) is int:
+            return "\n".join(each for _, each in flat if isinstance(each, str) and each.strip()), value, says_no
     lines = text.strip().split("\n")
     endings = (_EXIT.match(line) for line in lines[:4] + lines[-3:] if len(line) < 60)
     return text, next((int(found[1]) for found in endings if found), None), says_no
 
 
-def is_error(line: str) -> bool:
-    """Return whether a line begins as programs print errors."""
-    return _ERROR.match(line) is not None
-
-
 def first_error(text: str) -> str:
     """Return the first line that begins as programs print errors, else ""."""
-    return next((line.strip() for line in text[:_SEARCHED].split("\n") if is_error(line)), "")
-
-
-def hides_status(command: str) -> bool:
-    """Return whether the exit status may be that of another program in the command."""
-    return "|" in command or ";" in command or command.rstrip().endswith("&")
+    return next((line.strip() for line in text[:_SEARCHED].split("\n") if _ERROR.match(line)), "")

@@ -62,17 +62,11 @@ def _guarded(line: str) -> str:
     return "\\" + line if _GUARDED.match(line) else line
 
 
-def last_turn(text: str) -> int:
-    """Return the last turn of a segment, 0 if it does not say."""
-    head = _HEAD.match(text)
-    return max(int(head[1]), int(head[2])) if head else 0
-
-
 def parse_segment(text: str) -> ParsedSegment:
     """Return the segment that a text was rendered from. Never raises: lines without a heading count as the agent's."""
     head = _HEAD.match(text)
-    first = int(head[1]) if head else 0
-    segment = ParsedSegment(first, max(first, last_turn(text)))
+    first, last = (int(head[1]), int(head[2])) if head else (0, 0)
+    segment = ParsedSegment(first, max(first, last))
     headings, target = {_STATE: segment.state, _HANDOFF: segment.handoff}, list[str]()
     unread = SegmentEntry(first, "", target)
     for line in text[head.end() if head else 0 :].split("\n"):
@@ -93,9 +87,7 @@ def turns_of(messages: Sequence[ForeignMessage]) -> list[int]:
     turn = 0
     for message in messages:
         kind = kind_of(message)
-        if kind == "segment":
-            turn = max(turn, last_turn(text_of(message)))
-        elif kind == "prompt":
-            turn += 1
-        found.append(turn)
+        if kind == "segment" and (head := _HEAD.match(text_of(message))):
+            turn = max(turn, int(head[1]), int(head[2]))
+        found.append(turn := turn + (kind == "prompt"))
     return found

@@ -6,17 +6,16 @@ import pytest
 
 from codelet.call_record import CallRecord, CommandEnd, FileFact
 from codelet.context.compaction.engine import compact
-from codelet.context.compaction.lexicon import Lexicon
 from codelet.context.compaction.observed import (
     ANCHORS,
     anchors_of,
     command_key,
     observations_in,
     observations_of,
+    scores,
     state_lines,
 )
 from codelet.context.compaction.reading import ReadSession
-from codelet.context.compaction.report import scores
 from tests.context.compaction.lists import calling, coding_session, result, says, segments_of, user
 from tests.context.compaction.planted import EVENTS, around, did, ran
 
@@ -64,8 +63,8 @@ def test_rows_are_read_back_as_they_were_written():
         "t9 step done: Move it",
     ]
     found = observations_in(rows)
-    assert [(one.turn, one.kind) for one in found] == [(3, "wrote"), (7, "ran"), (8, "committed"), (9, "done")]
-    assert found[1].good is False and state_lines(found, set(), 2_000)[0] == rows
+    assert [(one.turn, one.kind) for one in found] == [(3, "wrote"), (7, "ran"), (8, "committed"), (9, "step done:")]
+    assert found[1].good is False and state_lines(found, set(), 2_000) == rows
 
 
 @pytest.mark.parametrize(
@@ -93,7 +92,7 @@ def test_anchors_come_from_what_was_seen_in_any_language():
     kinds = {(anchor.turn, anchor.kind) for anchor in anchors}
     assert {(1, "error fixed"), (1, "last edit"), (1, "checkpoint"), (2, "milestone"), (2, "task done")} <= kinds
     assert all(weight <= 40 and confidence >= 90 for weight, confidence in ANCHORS.values())
-    rated = scores(session, anchors, Lexicon(), {})
+    rated = scores(session, anchors, {})
     assert rated[1].anchor == 36 and rated[2].anchor == 32
 
 
@@ -110,5 +109,5 @@ def test_an_ending_that_nobody_knows_fixes_nothing():
 def test_names_of_the_prompt_point_back_to_the_turn_that_had_them_first():
     messages = [user("Look at flush_queue."), says("I did."), user("And else?"), says("No."), user("flush_queue again")]
     session = ReadSession(messages)
-    rated = scores(session, [], Lexicon(), {})
+    rated = scores(session, [], {})
     assert (rated[1].reference, rated[2].reference) == (10, 0)

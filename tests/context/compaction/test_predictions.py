@@ -9,15 +9,14 @@ import pytest
 
 from codelet.context.archive import Archive, text_in
 from codelet.context.compaction.engine import compact
-from codelet.context.compaction.lexicon import Lexicon
-from codelet.context.compaction.observed import ANCHORS, TurnAnchor
+from codelet.context.compaction.observed import ANCHORS, TurnAnchor, scores
 from codelet.context.compaction.plan import CompactionSettings, IrreducibleContext
 from codelet.context.compaction.reading import ReadSession
-from codelet.context.compaction.report import scores
 from codelet.context.compaction.segments import parse_segment
 from codelet.context.narrative import Handoffs, NarrativeCheck
 from codelet.context.tokens.budget import Budget, checked_tokens, shares_of
-from tests.context.compaction.lists import calling, coding_session, pairing_faults, result, says, size, user
+from tests.context.compaction.lists import Message, coding_session, pairing_faults, says, size, user
+from tests.context.compaction.planted import did, ran
 from tests.support.amount import amount
 
 
@@ -68,7 +67,7 @@ def test_p4_no_signal_wins_alone_however_loud():
     messages = [user("fix parse_header"), says(shout), user("now parse_header again " + shout), says("ok")]
     messages += [user(f"step {n}") for n in range(4)] + [user(f"Once more: {shout}")]
     anchors = [TurnAnchor(1, kind, "x") for kind in ANCHORS]
-    rated = scores(ReadSession(messages), anchors, Lexicon(), {2: 10**9, 3: -(10**9)})
+    rated = scores(ReadSession(messages), anchors, {2: 10**9, 3: -(10**9)})
     loud = rated[1]
     assert (loud.anchor, loud.relevance) == (ANCHORS["error fixed"][0], 20), "each at its cap, and no further"
     assert [rated[turn].recency for turn in (1, 7)] == [2, 20]
@@ -77,16 +76,21 @@ def test_p4_no_signal_wins_alone_however_loud():
     assert all(0.4 < score.lift < 1.7 for score in rated.values())
 
 
+FAILURE = "LedgerError: 4711 entries missing in flush_queue"
+
+
+def after_a_failure(*more: Message) -> list[Message]:
+    """An order, a command that fails, and what comes after it."""
+    messages = [user("Never touch legacy/pay.py."), says("I will not."), user("run it")]
+    return [*messages, *ran("c", "python app.py", f"starting\n{FAILURE}"), says("I see."), *more]
+
+
 def test_p4_a_loud_turn_takes_no_decision_and_no_error_out_of_a_summary():
     shout = "\n".join(f"Keyword{n}Error: part_{n} of module_{n} is gone" for n in range(3_000))
-    messages = [user("Never touch legacy/pay.py."), says("I will not.")]
-    messages += [user("run it"), calling(("c", "bash", {"command": "python app.py"}))]
-    messages += [result("c", "LedgerError: 4711 entries missing in flush_queue"), says("I see.")]
-    messages += [user("and the log"), calling(("d", "read", {"path": "all.log"})), result("d", shout), says("Read.")]
-    text = str([m["content"] for m in compact([*messages, *coding_session(5)[1:]], 4_000).messages])
+    loud = [user("and the log"), *did("d", "read", {"path": "all.log"}, shout), says("Read.")]
+    text = str([m["content"] for m in compact(after_a_failure(*loud, *coding_session(5)[1:]), 4_000).messages])
     assert "Keyword2999Error" in text or "Keyword0Error" in text
-    assert "Never touch legacy/pay.py." in text
-    assert "LedgerError: 4711 entries missing in flush_queue" in text
+    assert "Never touch legacy/pay.py." in text and FAILURE in text
 
 
 async def failing(prompt: str) -> str:
@@ -130,14 +134,10 @@ async def test_p5_a_summariser_that_fails_or_lies_changes_nothing_and_the_circui
 
 
 def test_p6_feedback_cannot_push_out_errors_anchors_or_constraints():
-    messages = [user("Never touch legacy/pay.py."), says("ok")]
-    messages += [user("run it"), calling(("c", "bash", {"command": "python app.py"}))]
-    messages += [result("c", "starting\nLedgerError: 4711 entries missing in flush_queue"), says("I see.")]
-    messages += coding_session(25)[1:]
     against = CompactionSettings(votes=dict.fromkeys(range(1, 40), -5))
-    text = str([m["content"] for m in compact(messages, 3_500, settings=against).messages])
-    assert "Never touch legacy/pay.py." in text
-    assert "LedgerError: 4711 entries missing in flush_queue" in text
+    made = compact(after_a_failure(*coding_session(25)[1:]), 3_500, settings=against)
+    text = str([m["content"] for m in made.messages])
+    assert "Never touch legacy/pay.py." in text and FAILURE in text
 
 
 def test_p8_the_archive_stays_within_its_cap_and_says_what_it_lost():

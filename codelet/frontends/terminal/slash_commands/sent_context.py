@@ -22,7 +22,8 @@ from codelet.system.text.typed import whole_number
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from codelet.context.compaction.report import CompactionReport, Score
+    from codelet.context.compaction.engine import CompactionReport
+    from codelet.context.compaction.observed import Score
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.loop.session import Session
 
