@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from rich.cells import cached_cell_len
 from rich.text import Text
 
 from codelet import events
@@ -26,13 +27,10 @@ if TYPE_CHECKING:
 
 FRAME_SECONDS = 0.05
 """Seconds between two frames of streamed text."""
-
 SLICE = 2_000
 """The most characters rendered together, so that no key waits."""
-
 _MANY_ROWS = 100
 """Finished rows that do not wait for the next frame, as a key's echo comes after all of them."""
-
 _ABOVE_TAIL = 8
 """Rows of the screen not used by the open block."""
 _TOGETHER = ({"note", "call"}, {"note", "end"})
@@ -65,8 +63,9 @@ class ShownParts:
         self._parts.append(ShownPart(kind, title, text, folded))
 
     def forget(self) -> None:
-        """Drop all parts."""
+        """Drop all parts, and rich's copies of shown rows."""
         self._parts.clear()
+        cached_cell_len.cache_clear()
 
     def last(self) -> ShownPart | None:
         """The last folded part, else the last part, or None."""

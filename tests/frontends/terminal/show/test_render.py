@@ -8,6 +8,7 @@ import re
 import pyte
 import pytest
 from prompt_toolkit.data_structures import Size
+from rich.cells import cached_cell_len
 
 from codelet import events
 from codelet.call_record import CommandEnd
@@ -348,6 +349,14 @@ def test_reasoning_is_one_line_and_kept_for_whoever_asks() -> None:
     assert "more" not in text
     part = screen.renderer.shown_parts.last()
     assert part is not None and part.text == thoughts
+
+
+def test_nothing_of_what_was_forgotten_stays_in_the_memory_of_widths() -> None:
+    screen = Screen()
+    screen.show(events.TurnStart(1, "m"), events.Text("An answer.\n\n"), events.TurnEnd("done", 1, Usage()))
+    assert cached_cell_len.cache_info().currsize > 0
+    screen.renderer.shown_parts.forget()
+    assert cached_cell_len.cache_info().currsize == 0 and screen.renderer.shown_parts.last() is None
 
 
 def test_only_the_palette_of_the_terminal() -> None:
