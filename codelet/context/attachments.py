@@ -68,8 +68,7 @@ class Mentions(NamedTuple):
             if path in self.pasted:
                 data = self.pasted[path]
                 with memory_file(data) as file:
-                    images.append(image := self._image(file, data[: encoding.SAMPLE], path, len(data)))
-                names.append(f"{image['name']} ({image['width']} × {image['height']})")
+                    names.append(self._add_image(file, data[: encoding.SAMPLE], path, len(data), images))
                 continue
             verdict = self.policy.judge("read", [Touch("read", path)])
             may = verdict.action == "allow"
@@ -83,8 +82,7 @@ class Mentions(NamedTuple):
                 notes.append(f"@{path} is not attached: {verdict.reason}{hint}")
                 continue
             try:
-                name = self._take(path, self.context.replace(place=verdict.place), texts, images)
-                names.append(name)
+                names.append(self._take(path, self.context.replace(place=verdict.place), texts, images))
             except ToolError as error:
                 notes.append(f"@{path} is not attached: {error}")
         for number, each in enumerate(images, 1):
@@ -123,8 +121,7 @@ class Mentions(NamedTuple):
             size = os.fstat(file.fileno()).st_size
             head = file.read(encoding.SAMPLE)
             if media_type(head) is not None:
-                images.append(image := self._image(file, head, name, size))
-                return f"{image['name']} ({image['width']} × {image['height']})"
+                return self._add_image(file, head, name, size, images)
             if encoding.is_binary(head):
                 raise ToolError(f"it is {encoding.binary_kind(head)}")
             if size > LARGEST_TEXT:
@@ -137,13 +134,15 @@ class Mentions(NamedTuple):
             texts.append(prompt.ATTACHED_FILE.format(name=name, text=self.mask(body)))
             return name
 
-    def _image(self, file: BinaryIO, head: bytes, name: str, size: int) -> Picture:
+    def _add_image(self, file: BinaryIO, head: bytes, name: str, size: int, images: list[Picture]) -> str:
+        """Add an image; return its name with its size. Raises UsageError."""
         if not self.context.sees():
             raise UsageError(f"{self.model} takes no images: {name} cannot be sent; choose a model with --model")
         try:
-            return read_picture(file, head, name, size)
+            images.append(image := read_picture(file, head, name, size))
         except ToolError as error:
             raise UsageError(str(error)) from None
+        return f"{image['name']} ({image['width']} × {image['height']})"
 
 
 def dropped_picture(pasted: str) -> str | None:

@@ -352,10 +352,12 @@ class Compactor:
         return [Share(name, size, self.share_of(name)) for name, size in used.items()]
 
     def _commit(self, snapshot: Parts, plain: Parts, made: Compacted) -> str | None:
-        """Commit the result, or return why that is impossible.
+        """Commit the result and archive what it removed, or return why that is impossible.
 
         `plain` is the list without the reminders in its body, which are old: the newest ones are sent again.
         """
+        from codelet.context.compaction.segments import turns_of
+
         body, new = list(snapshot.body), cast("list[Message]", made.messages)
         if not self._conversation.same_body(body):
             return "the list changed in the meantime"
@@ -364,20 +366,15 @@ class Compactor:
         if made.report.after > made.report.target or unpaired(new):
             return "the result was not valid"
         self._undo.append(_Undo(body, new, self._against, measurement=self._window.measurement()))
-        self._keep(plain.body, made.report)
+        turns = turns_of(plain.body)
+        # Those that are cut come first, as their ids are in the list.
+        for place in dict.fromkeys((*made.report.cut, *made.report.removed)):
+            if kind_of(plain.body[place]) != "segment":
+                self.archive.put(turns[place], plain.body[place])
         self.report = made.report
         self.count += 1
         self._conversation.rewrite(new, "the list was compacted")
         return None
-
-    def _keep(self, body: Sequence[Message], report: CompactionReport) -> None:
-        """Archive removed messages, cut ones first as their ids are in the list; no segments."""
-        from codelet.context.compaction.segments import turns_of
-
-        turns = turns_of(body)
-        for place in dict.fromkeys((*report.cut, *report.removed)):
-            if kind_of(body[place]) != "segment":
-                self.archive.put(turns[place], body[place])
 
     def _what_stays(self) -> str:
         """Return why another compaction would not help, with the size of each category."""

@@ -1,9 +1,8 @@
 """Reminders: tagged text that codelet adds for the model and keeps current.
 
-Each type has one current text. Types of the head (`environment`, `claudeMd`) are renewed each turn, but the message
-object stays while its text is the same, so the prefix of the request does not change. Types of the tail (`gitStatus`,
-`tokenStatus`, …) are renewed before each request and are the last messages of the list; in a turn's first request a
-server on this machine gets the prompt after them.
+Each type has one current text. Types of the head (`environment`, `claudeMd`) are renewed each turn, and the message
+object stays while its text does. Types of the tail (`gitStatus`, `tokenStatus`, …) are renewed before each request and
+are the last messages of the list; in a turn's first request a server on this machine gets the prompt after them.
 
 Instructions of folders that appear during a turn go to the tail, as `nestedClaudeMd`: in the head they would void the
 provider's cache at that step. At the next turn they become part of `claudeMd`, which voids the cache once, however

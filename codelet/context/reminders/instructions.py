@@ -117,11 +117,10 @@ class Instructions:
     def _files(self, worked_in: Iterable[Path]) -> list[tuple[Path, Path]]:
         """Return the instruction files in order, each with the tree that limits its imports."""
         found: dict[Path, Path] = {}
-        for folder in user_folders():
-            if (path := instruction_file(folder)) is not None:
-                path = path.resolve()  # often a link to a folder of dotfiles
-                found[path] = path.parent
-                break
+        own = next(filter(None, map(instruction_file, user_folders())), None)
+        if own is not None:
+            own = own.resolve()  # often a link to a folder of dotfiles
+            found[own] = own.parent
         folders = [self._root, *_below(self._root, self._workspace)]
         nested = {parent for folder in worked_in for parent in _below(self._workspace, folder)}
         for folder in [*folders, *sorted(nested)]:

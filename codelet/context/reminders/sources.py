@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -60,11 +59,10 @@ class Environment(Source):
         self._permissions = permissions
 
     async def text(self) -> str:
-        system = os.uname() if hasattr(os, "uname") else None
-        platform = f"{system.sysname} {system.release} {system.machine}" if system else sys.platform
+        system = os.uname()
         lines = [
             f"Working directory: {self._workspace}",
-            f"Platform: {platform}",
+            f"Platform: {system.sysname} {system.release} {system.machine}",
             f"Shell: {os.environ.get('SHELL', 'sh')}",
             self._permissions(),
             f"Date: {time.strftime('%Y-%m-%d')}",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from codelet.context.reminders.sources import Environment, GitStatus, describe
+from codelet.events import Notices
 from codelet.prompt import GIT_CHANGES
 from tests.support import repo as repositories
 from tests.support.repo import git
@@ -116,3 +117,17 @@ async def test_the_environment_has_a_date_and_no_clock(tmp_path: Path, monkeypat
     assert f"Date: {time.strftime('%Y-%m-%d')}" in text
     assert time.strftime("%H:%M") not in text.replace(str(tmp_path), "")
     assert await environment.text() == text
+
+
+async def test_git_status_names_a_repository_of_another_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notices = Notices()
+    source = GitStatus(repositories.plain(tmp_path / "r"), notices)
+    await source.begin()
+    assert notices.take() == []
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    await source.begin()
+    assert "dubious ownership" in (await source.text() or "")
+    [line] = notices.take()
+    assert line.endswith(f"git config --global --add safe.directory {tmp_path / 'r'}")
+    await source.begin()
+    assert notices.take() == []

@@ -9,6 +9,7 @@ import pytest
 
 from codelet import prompt
 from codelet.context.reminders.instructions import Instructions, read_instructions, repository_root
+from codelet.events import Notices
 from tests.support import repo as repositories
 
 
@@ -281,3 +282,47 @@ def test_the_root_of_a_repository_or_worktree(tmp_path: Path):
     assert repository_root(tmp_path / "a" / "b") is None
     (tmp_path / "a" / ".git").write_text("gitdir: elsewhere\n")
     assert repository_root(tmp_path / "a" / "b") == tmp_path / "a"
+
+
+def remarks(tree: Path, **files: str | bytes) -> list[str]:
+    for name, content in files.items():
+        path = tree / f"{name}.md"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    notices = Notices()
+    read = Instructions(tree, notices)
+    read.text()
+    found = notices.take()
+    read.text()
+    assert notices.take() == [], "each is said once"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("files", "named", "word"),
+    [
+        ({"CLAUDE": "word " * 20_000}, "CLAUDE.md", "40,000"),
+        ({"CLAUDE": "@a.md @b.md", "a": "a " * 19_000, "b": "b " * 22_000}, "b.md", "40,000"),
+        ({"CLAUDE": "Größe".encode("latin-1")}, "CLAUDE.md", "UTF-8"),
+        ({"CLAUDE": "@a.md\n@b.md\n@c.md\n"} | dict.fromkeys("abc", "x " * 19_000), "CLAUDE.md", "80,000"),
+    ],
+    ids=["long", "import", "latin-1", "beyond the total"],
+)
+def test_a_file_that_is_not_sent_whole_is_named_once(
+    tree: Path, files: dict[str, str | bytes], named: str, word: str
+) -> None:
+    line = next(each for each in remarks(tree, **files) if str(tree / named) in each)
+    assert word in line and "\n" not in line
+
+
+@pytest.mark.parametrize("text", ["Rule", "é" * 39_990, "\ufeffRule"])
+def test_a_file_that_is_sent_whole_is_not_named(tree: Path, text: str | bytes) -> None:
+    assert remarks(tree, CLAUDE=text) == []
+
+
+def test_another_text_is_named_again(tree: Path) -> None:
+    notices = Notices()
+    read = Instructions(tree, notices)
+    for text in ("a " * 30_000, "b " * 30_000):
+        (tree / "CLAUDE.md").write_text(text)
+        read.text()
+        assert len(notices.take()) == 1
