@@ -4,11 +4,11 @@ Its stages, in the order in which they run:
 
 1. `normalise`: pair calls with their results, keep one text of each reminder.
 2. `reading`: split the list into pieces (texts, calls, results), those of earlier segments included.
-3. `observed`: events and anchors; `report.scores`: a score for each turn.
+3. `observed`: events, anchors, and a score for each turn.
 4. `plan`: the messages that stay whole, the ones that are cut, and the ones that segments replace.
 5. `lines`: the text, each part in the room that the earlier parts left: the user's words, the recorded state, the
    agent's prose, evidence from calls and results.
-6. `segments`: write the text in a form that can be parsed again; `report`: what was done and lost.
+6. `segments`: write the text in a form that can be parsed again; then the report: what was done and lost.
 """
 
 from __future__ import annotations
@@ -181,9 +181,11 @@ class _Compaction:
                 surplus -= 1 + len(lines.pop().text if lines else state.pop())
         placed = {**plan.kept, **segments}
         made = [placed[at] for at in sorted(placed)]
+        there = names_in("\n".join(map(whole_text, made)))
+        gone = [name for name in used if is_name(name) and name not in there]
+        gone.sort(key=lambda name: (not _PATH.match(name), -used[name], name))
         report = self._report(unchanged, lines, state, kept)
-        lost = _lost(used, "\n".join(map(whole_text, made)))
-        return made, report.replace(after=size, segments=len(segments), lost=lost)
+        return made, report.replace(after=size, segments=len(segments), lost=tuple(gone[:_MOST_LOST]))
 
     def _floor(self) -> dict[str, int]:
         """Return the size of what cannot be shortened, by part, with room for one more segment."""
@@ -283,13 +285,6 @@ class _Compaction:
             kept_steps=sum(kind_of(plan.kept[at]) == "assistant" for at in plan.kept if at not in plan.cut),
             allocation=Allocation(*map(int, sizes)),
         )
-
-
-def _lost(used: Mapping[str, float], whole: str) -> tuple[str, ...]:
-    """Return the names that the result, `whole`, does not have, paths first."""
-    present = names_in(whole)
-    gone = [name for name in used if is_name(name) and name not in present]
-    return tuple(sorted(gone, key=lambda name: (not _PATH.match(name), -used[name], name))[:_MOST_LOST])
 
 
 def _entries(lines: Sequence[Line]) -> list[SegmentEntry]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from codelet.call_record import CallRecord
 from codelet.context.compaction.lexicon import clip
-from codelet.context.compaction.segments import ParsedSegment, parse_segment, turns_of
+from codelet.context.compaction.segments import parse_segment, turns_of
 from codelet.messages import ForeignMessage, call_arguments, call_name, calls_of, images_of, kind_of, text_of
 from codelet.prompt import PICTURES_DROPPED
 
@@ -92,7 +92,13 @@ class ReadSession:
             if kind == "prompt":
                 self._add(at, turn, "user", _with_images(message, text_of(message)))
             elif kind == "segment":
-                self._unfold(at, parse_segment(text_of(message)))
+                segment = parse_segment(text_of(message))
+                self.handoff = segment.handoff or self.handoff
+                self.state += segment.state
+                for entry in segment.entries:
+                    kind = {"": "agent", "user": "user"}.get(entry.label, "result")
+                    label = entry.label if kind == "result" else ""
+                    self._add(at, entry.turn, kind, "\n".join(entry.lines), label)
             elif kind == "assistant":
                 calls = [call_of(call) for call in calls_of(message)]
                 self._add(at, turn, "agent", text_of(message))
@@ -110,14 +116,6 @@ class ReadSession:
         self, at: int, turn: int, kind: str, text: str, label: str = "", call: DecodedCall | None = None, **ended: Any
     ) -> None:
         self.pieces.append(SessionPiece(len(self.pieces), at, turn, kind, text, label, call, **ended))
-
-    def _unfold(self, at: int, segment: ParsedSegment) -> None:
-        """Add the entries of an earlier segment."""
-        self.handoff = segment.handoff or self.handoff
-        self.state += segment.state
-        for entry in segment.entries:
-            kind = {"": "agent", "user": "user"}.get(entry.label, "result")
-            self._add(at, entry.turn, kind, "\n".join(entry.lines), entry.label if kind == "result" else "")
 
     def _add_result(self, at: int, turn: int, message: ForeignMessage, call: DecodedCall | None) -> None:
         text, code, says_no = output_of(text_of(message))
