@@ -35,7 +35,7 @@ class Bounds(Record):
     `seen` are the places that it can read besides the system's and the workspace (see `places`); with `open_home` it
     can read everything outside temporary folders. `hidden` are files and folders that it cannot read, `protected` those
     of the workspace that it cannot write. `settled`: it can write only entries that are at the top of the workspace
-    now. `attributes` are a folder of git's and the content of the file `attributes` there (see `git_attributes`).
+    now. `attributes` are a folder of git's and the content of the file `attributes` there (see `find_attributes`).
     """
 
     root: str
