@@ -312,7 +312,7 @@ def _family_facts(model: str) -> ModelFacts:
 
     A family is the name without its version: `gpt-7-sol` belongs to that of `gpt-6.1-sol`, else to that of `gpt-6`. The
     newest known model that is not newer gives window, output limit and abilities, but no prices: they change with each
-    version.
+    version. A window below the default counts only for the same main version: windows grow.
     """
     vendor, _, name = model.rpartition("/")
     bare = vendor_of(name)
@@ -336,8 +336,11 @@ def _family_facts(model: str) -> ModelFacts:
             found.append(((parts[2] == wanted[2], parts[1], not parts[2]), other, entry))
     if not found:
         return ModelFacts()
-    _, like, entry = max(found, key=lambda each: each[0])
-    return entry_facts(entry).replace(known=False, tiers=(), like=like)
+    (_, version, _), like, entry = max(found, key=lambda each: each[0])
+    facts = entry_facts(entry)
+    if facts.window < DEFAULT_WINDOW and version[0] != wanted[1][0]:
+        return ModelFacts()
+    return facts.replace(known=False, tiers=(), like=like)
 
 
 def name_parts(name: str) -> tuple[str, tuple[int, int], str] | None:

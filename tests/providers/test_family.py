@@ -73,8 +73,10 @@ def test_without_a_family_the_window_is_a_guess(model: str):
     assert (facts.window, facts.like, facts.known) == (DEFAULT_WINDOW, "", False)
 
 
-def test_a_small_window_is_that_of_the_family_too():
-    assert model_facts("deepseek/deepseek-r2").window == MAP["deepseek/deepseek-r1"]["max_input_tokens"] == 65_536
+@pytest.mark.parametrize(("model", "window"), [("deepseek/deepseek-r1.5", 65_536), ("deepseek/deepseek-r2", 128_000)])
+def test_a_small_window_holds_for_the_same_main_version_only(model: str, window: int):
+    assert MAP["deepseek/deepseek-r1"]["max_input_tokens"] == 65_536
+    assert model_facts(model).window == window
 
 
 def test_a_model_is_not_like_one_that_is_newer():

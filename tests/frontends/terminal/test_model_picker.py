@@ -53,7 +53,6 @@ def test_arrows_and_enter_choose_letters_narrow_and_escape_leaves_it(
         terminal.wait_for("128,000 tokens")
         assert "hello from it" in ask(terminal, "say hello", "hello from it")
         assert offered.requests[-1].json["model"] == "llama9"
-        ask(terminal, "/model ollama/lama9", "no ollama/lama9")
         ask(terminal, "/model sonet", "mean sonnet?")
         ask(terminal, "/model sonnet", "model: anthropic/claude-sonnet-5-5")
 
