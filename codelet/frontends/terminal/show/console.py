@@ -70,8 +70,8 @@ class OutputConsole(Console):
 
 @lru_cache(maxsize=1)
 def _ruler() -> Console:
-    """A console for measuring, which rich needs to wrap."""
-    return Console(file=StringIO(), width=80, no_color=True, markup=False, highlight=False)
+    """A console for measuring, which rich needs to wrap. Without both sizes it would read them from the environment."""
+    return Console(file=StringIO(), width=80, height=25, no_color=True, markup=False, highlight=False)
 
 
 def drawn_rows(drawing: RenderableType, width: int) -> list[Text]:

@@ -37,9 +37,8 @@ _TOGETHER = ({"note", "call"}, {"note", "end"})
 """Kinds of parts without an empty row between them."""
 _TALL = 4
 """A call with more rows gets an empty row below."""
-_LAST_TURNS = 4
-_PROMPT_LINES = 8
-_ANSWER_ROWS = 20
+_LAST_TURNS, _PROMPT_LINES, _ANSWER_ROWS = 4, 8, 20
+"""What a resumed conversation shows: turns, and of the last one the prompt's lines and the answer's rows."""
 
 
 class ShownPart(Record):
@@ -399,7 +398,9 @@ def show_last_turns(renderer: Renderer, messages: Sequence[Message], mask: Calla
             renderer.say_prompt(one_line(prompt, renderer.width - MARGIN))
         else:
             lines = prompt.split("\n")
-            renderer.say_prompt("\n".join([*lines[:_PROMPT_LINES], *(["…"] if len(lines) > _PROMPT_LINES else [])]))
+            more = len(lines) - _PROMPT_LINES
+            note = [f"… {plural(more, 'more line')}"] if more > 0 else []
+            renderer.say_prompt("\n".join([*lines[:_PROMPT_LINES], *note]))
             if (hidden := max(len(rows) - _ANSWER_ROWS, 0)) > 0:
                 above = f"{' ' * MARGIN}… {plural(hidden, 'line')} above{renderer.hint}"
                 rows = [Text(above, QUIET), *rows[-_ANSWER_ROWS:]]
