@@ -160,7 +160,7 @@ def test_the_repl_overflows_previews_compacts_and_takes_back(start: Start, repo:
     terminal.wait_for("history ")
     terminal.wait_for("working ")
     shown = terminal.wait_for("answer ")
-    assert all(f"{part} " in shown for part in ("verbatim", "words", "state", "prose", "evidence"))
+    assert all(f"{part} " in shown for part in ("verbatim", "words", "prose", "evidence"))
     assert "core " in shown and "context " in shown
     terminal.line("/compact --preview 50%")
     terminal.wait_for("would be compacted: the next request")
