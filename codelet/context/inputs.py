@@ -60,7 +60,7 @@ class Input:
         self.key = ""
         self.sent: list[tuple[int, int]] = []
         self.in_memory = given.gap is None
-        """Whether all of it is in memory."""
+        """True if all of it is in memory."""
         self._bytes, self._lines = given.bytes, given.lines
         start, end = given.gap or (0, 0)
         moved = len(prompt.escape(given.text[:start])) - start

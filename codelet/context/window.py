@@ -42,7 +42,7 @@ class ContextWindow:
         self.fixed = fixed
         self._clock = clock
         self.factor = 1_000
-        """What the provider counts of our estimate, in per mille, so that equal histories give equal numbers."""
+        """The provider's count for 1,000 of our estimate; an integer, so that equal histories give equal numbers."""
         self._last: Usage | None = None
         self._reported_at = 0.0
         self._settled = 0

@@ -130,7 +130,7 @@ class Instructions:
 
     def _joined(self, files: Iterable[tuple[Path, Path]]) -> str:
         """Return the texts of the files under their names, up to the limit."""
-        from codelet.system.text import with_codes  # only where there are instructions
+        from codelet.system.text import with_codes  # only if there are instructions
 
         parts: list[str] = []
         left = _TOTAL_LIMIT
@@ -202,7 +202,7 @@ def read_instructions(path: Path, tree: Path, report: Callable[[str, str], None]
 
 def _allowed(path: Path, tree: Path) -> Path | None:
     """Return the resolved path if a tool can read it in the tree without asking, and no part of it is hidden."""
-    from codelet.safety.paths import judge_path  # where there is an instruction file
+    from codelet.safety.paths import judge_path  # only if there is an instruction file
 
     found = judge_path(str(path), "read", tree, shell=True)
     if found.action != "allow" or found.place is None or not _is_regular(found.place):

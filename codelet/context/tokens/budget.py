@@ -98,7 +98,7 @@ CATEGORIES: Mapping[str, int] = {"core": 5, "context": 30, "history": 15, "worki
 
 
 def shares_of(total: int, percent: Sequence[int] = tuple(CATEGORIES.values())) -> dict[str, int]:
-    """Split the budget into categories, none of which gets more than its share; return the tokens of each.
+    """Split the budget by the shares, rounded down; return the tokens of each category.
 
     core: system prompt, tools, reminders; context: kept turns; history: segments; working: the current turn and its
     answer. Raises ValueError for a total or a share that is not a positive integer, and for shares that are not 100 %
