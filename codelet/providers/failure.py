@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -213,8 +214,14 @@ def error_detail(body: str) -> str:
 
 
 def retry_after(headers: dict[str, str]) -> float | None:
-    """The seconds in `retry-after-ms` or `retry-after`; None without a number."""
+    """The seconds in `retry-after-ms` or `retry-after`, which may be a date; None without any."""
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         with suppress(ValueError, KeyError):
             return max(0.0, float(headers[name]) / unit)
+    from calendar import timegm  # for dates only
+    from email.utils import parsedate
+
+    date = parsedate(headers.get("retry-after", ""))
+    with suppress(ValueError):
+        return max(0.0, timegm(date) - time.time()) if date else None  # HTTP's dates are in GMT
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -130,11 +131,19 @@ def test_the_detail_is_one_bounded_line():
         ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
         ({"retry-after": "soon"}, None),
         ({"retry-after": ""}, None),
-        ({"retry-after": "Thu, 01 Jan 2015 00:00:00 GMT"}, None),
+        ({"retry-after": "Thu, 01 Jan 2015 00:00:00 GMT"}, 0.0),
+        ({"retry-after": "Thu, 01 Jan 99999 00:00:00 GMT"}, None),
     ],
 )
 def test_retry_after_in_seconds_milliseconds_and_as_nonsense(headers: dict[str, str], seconds: float | None):
     assert retry_after(headers) == seconds
+
+
+@pytest.mark.parametrize("form", ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y"])
+def test_retry_after_as_a_date(form: str):
+    seconds = retry_after({"retry-after": (datetime.now(UTC) + timedelta(seconds=30)).strftime(form)})
+    assert seconds is not None
+    assert 27 < seconds <= 30
 
 
 @pytest.mark.parametrize("transport", ["native", "litellm"])
