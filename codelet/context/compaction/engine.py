@@ -207,7 +207,8 @@ class _Compaction:
         history = room
         if target.history is not None:
             frames = len(NOTE) + _ENTRY * (len(prompts) + 4)
-            history = max(0, int(target.history * self._characters) - frames) * 9 // 10
+            history = int(target.history * self._characters)
+            history = max(history // 2, history - frames) * 9 // 10
         wanted = names_in(self._plan.settings.instruction)
         lifts = {turn: score.lift for turn, score in self._scores.items()}
         words = users_words(prompts, room, history)

@@ -11,6 +11,7 @@ import heapq
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from codelet.context.compaction.lexicon import as_changed, clip, common_cap, named_pieces, names_of, pieces, pieces_in
@@ -18,8 +19,10 @@ from codelet.context.compaction.observed import Observation, gone_after
 from codelet.context.compaction.reading import DecodedCall, ReadSession, SessionPiece, strings
 
 # The share of all prompts in percent of the room; it grows up to `_WORDS_MOST` while a prompt has less than `_SHORT`.
-# Below `_SHORTEST` characters a prompt has no line.
-_WORDS, _WORDS_MOST, _SHORT, _SHORTEST = 20, 50, 240, 12
+# If prompts would get less than `_SHORTEST` characters, only the newest get a line, of `_SHORT` characters at most.
+_WORDS, _WORDS_MOST, _SHORT, _SHORTEST = 20, 50, 240, 24
+# From so many turns with the same prompt, only the first and the last are named.
+_MOST_REPEATS = 9
 # Weights of a sentence: in a turn's last text, after a failed call, right before a call, in the oldest text.
 _CLOSES, _AFTER_FAILURE, _BEFORE_CALL, _OLDEST_TEXT = 1.5, 2.0, 0.4, 0.3
 _CODE_BLOCK = 160
@@ -116,15 +119,17 @@ def users_words(prompts: Sequence[SessionPiece], room: int, most: int) -> list[L
         turns.setdefault(piece.text.strip(), []).append(f"t{piece.turn}")
     turns.pop("", None)
     firsts = {piece.text.strip(): piece for piece in reversed(prompts)}
-    again = {text: f" (again at {', '.join(all_of[1:])})" if all_of[1:] else "" for text, all_of in turns.items()}
+    shown = {text: at[1:] if len(at) < _MOST_REPEATS else [*at[1:3], "…", at[-1]] for text, at in turns.items()}
+    again = {text: f" (again at {', '.join(at)})" if at else "" for text, at in shown.items()}
     most -= sum(map(len, again.values()))
     lengths = list(map(len, turns))
-    cap = common_cap(lengths, min(most, room * _WORDS // 100))
+    cap, larger = common_cap(lengths, min(most, room * _WORDS // 100)), min(most, room * _WORDS_MOST // 100)
     if cap < _SHORT:
-        larger = min(most, room * _WORDS_MOST // 100)
         cap = min(_SHORT, max(cap, common_cap([min(length, _SHORT) for length in lengths], larger)))
     if cap < min(_SHORTEST, max(lengths, default=0)):
-        return []
+        newest = [Line(firsts[text], 0, f"{clip(text, _SHORT)}{again[text]}") for text in reversed(turns)]
+        ends = accumulate(size_of([line]) for line in newest)
+        return [line for line, end in zip(newest, ends, strict=True) if end <= larger][::-1]
     return [Line(firsts[text], 0, f"{clip(text, cap)}{again[text]}") for text in turns]
 
 

@@ -15,7 +15,15 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext, suppres
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_TERMINATE, EXIT_USAGE, CodeletError, UsageError
+from codelet.errors import (
+    EXIT_DONE,
+    EXIT_HANGUP,
+    EXIT_INCOMPLETE,
+    EXIT_TERMINATE,
+    EXIT_USAGE,
+    CodeletError,
+    UsageError,
+)
 from codelet.frontends.streams import say, say_ending, unknown_settings
 from codelet.system.text import one_line
 
@@ -26,6 +34,9 @@ if TYPE_CHECKING:
     from codelet.settings import Settings
 
 RunPlain: TypeAlias = "Callable[[Session, Exporting | None, str | None], Awaitable[int]]"
+
+_Ending: TypeAlias = Literal["saved", "unsaved", "abandoned", "incomplete"]
+"""How a session ended; incomplete: a file that an option names has no end."""
 
 _PATIENCE = 2.0
 """The longest time, in seconds, that the first request waits for extensions: the user sees it wait."""
@@ -77,7 +88,7 @@ async def run_repl(settings: Settings, first: str | None = None, plain: RunPlain
         for line in last_lines:
             say(f"codelet: {one_line(line, 1_000)}")
     if status == EXIT_DONE and any(each != "saved" for each in left):
-        status = EXIT_USAGE
+        status = EXIT_INCOMPLETE if "incomplete" in left else EXIT_USAGE
     if "abandoned" in left:
         sys.stdout.flush()
         os._exit(status)  # the thread that still waits for the store would hold the exit up
@@ -127,9 +138,9 @@ async def _open(settings: Settings, reserved: Reserved | None, opened: list[tupl
 
 async def _close(
     session: Session, export: Exporting | None, signalled: asyncio.Event, last_lines: list[str]
-) -> Literal["saved", "unsaved", "abandoned"]:
+) -> _Ending:
     """Save for the last time and close the session; `signalled` ends the wait for the store."""
-    left: Literal["saved", "unsaved", "abandoned"] = "saved"
+    left: _Ending = "saved"
     if export is not None:
         saving, stop = asyncio.create_task(export.close()), asyncio.create_task(signalled.wait())
         loop = asyncio.get_running_loop()
@@ -150,6 +161,7 @@ async def _close(
         await session.close()
     except CodeletError as error:
         say(f"codelet: {one_line(str(error), 1_000)}")
+        left = "incomplete" if error.exit_status == EXIT_INCOMPLETE and left == "saved" else left
     return left
 
 

@@ -10,6 +10,7 @@ from codelet.context.compaction.lines import prose_lines
 from codelet.context.compaction.observed import ANCHORS
 from codelet.context.compaction.plan import CompactionSettings
 from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, parse_segment, render
+from codelet.context.tokens.budget import SizeTarget
 from codelet.messages import NO_RESULT, normalise
 from tests.context.compaction.lists import (
     Message,
@@ -173,6 +174,16 @@ def test_prompts_that_left_no_line_are_told():
     assert not [one for one in compact(coding_session(20), 4_000).report.warnings if "the user's messages" in one]
 
 
+@pytest.mark.parametrize("history", [None, 3_000])
+def test_of_prompts_of_which_not_all_fit_the_newest_stay(history: int | None):
+    prompts = [f"Set limit_{n} to {n} seconds, and never to more than {n + 1}." for n in range(2_500)]
+    messages = [message for prompt in prompts for message in (user("continue"), says("ok"), user(prompt), says("ok"))]
+    text = text_of(segments := compact(messages, SizeTarget(size=12_000, history=history)).messages)
+    kept = [n for n, prompt in enumerate(prompts) if prompt in text]
+    assert kept == list(range(kept[0], 2_500)) and len(kept) > 90
+    assert size(segments) <= 12_000
+
+
 def test_the_fate_of_a_turn_of_which_a_part_stays_says_so():
     """A pinned message keeps its turn from being summarised as a whole."""
     messages = coding_session(20)
@@ -253,7 +264,7 @@ def test_what_is_said_again_is_told_once():
             messages[number + 1]["tool_call_id"] = f"c{number}"
     [segment] = segments_of(compact(messages, 1_500).messages)
     words = [line for entry in segment.entries if entry.label == "user" for line in entry.lines]
-    assert words == [f"{prompt} (again at {', '.join(f't{turn}' for turn in range(2, segment.last + 1))})"]
+    assert words == [f"{prompt} (again at t2, t3, …, t{segment.last})"]
 
 
 def test_results_that_the_model_has_not_seen_stay_whole_while_there_is_room():

@@ -787,3 +787,12 @@ def test_a_repository_of_another_owner_is_named_before_the_first_prompt(start: S
     terminal.wait_for("another owner")
     terminal.key("ctrl-d")
     assert terminal.wait_exit() == 0
+
+
+def test_an_audit_file_without_its_end_is_no_success(start: Start, repo: Path) -> None:
+    terminal = start(arguments=("--audit", "audit.jsonl"))
+    terminal.wait_for(STATUS)
+    (repo / "audit.jsonl").unlink()
+    terminal.line("/exit")
+    assert terminal.wait_exit() == 5
+    assert "deleted or replaced" in terminal.scrollback
