@@ -18,7 +18,7 @@ from codelet.errors import ProviderError
 from codelet.providers import protocol
 from codelet.providers.connection import ClosedEarly, Connection
 from codelet.providers.content.inline_reasoning import InlineReasoning
-from codelet.providers.failure import stalled, stream_failure
+from codelet.providers.failure import stream_failure, unreachable
 
 _TURN = 0.005
 """Seconds of uninterrupted reading before signals and other tasks get their turn."""
@@ -148,7 +148,7 @@ class Response:
                         self._state.receive_data(data)
                         event = self._parsed()
         except TimeoutError:
-            raise stalled(f"{late}: the answer has stalled") from None
+            raise unreachable(f"{late}: the answer has stalled") from None
         except OSError:
             if not has_head:
                 raise ClosedEarly from None
@@ -325,10 +325,7 @@ async def _whole(start: bytes, pieces: AsyncIterator[bytes]) -> list[dict[str, A
                 body += piece
                 if len(body) > _EVENT_LIMIT:
                     break
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        found = None
+    found = protocol.json_value(body)
     found = found[0] if isinstance(found, list) and found else found
     if isinstance(found, dict) and found.get("error"):
         raise stream_failure(found["error"])

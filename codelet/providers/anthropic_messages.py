@@ -7,7 +7,6 @@ last request's mark, so that a step with many results still finds its prefix.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from itertools import groupby
@@ -21,7 +20,7 @@ from codelet.providers.catalog import holds
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import NativeProvider, compact_json
-from codelet.providers.protocol import as_count, as_text, value_at
+from codelet.providers.protocol import as_count, as_text, json_value, value_at
 from codelet.usage import Usage
 
 _VERSION = "2023-06-01"
@@ -124,9 +123,10 @@ class AnthropicProvider(NativeProvider):
                 written, inline = inline + content, ""  # part of the first text
                 blocks += [{"type": "text", "text": written}] if written.strip() else []
             elif content is not None:
-                function = content["function"]
-                own_call = {"id": _call_id(content["id"]), "name": function["name"]}
-                blocks.append({"type": "tool_use", **own_call, "input": _input(function["arguments"])})
+                function, given = content["function"], json_value(content["function"]["arguments"])
+                given = given if isinstance(given, dict) else {}  # a foreign list may hold anything
+                call_id = _call_id(content["id"])
+                blocks.append({"type": "tool_use", "id": call_id, "name": function["name"], "input": given})
             elif own:
                 blocks.append(block)
         while blocks and blocks[-1]["type"] not in ("text", "tool_use"):
@@ -142,15 +142,6 @@ class AnthropicProvider(NativeProvider):
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:
     return {"name": function["name"], "description": function["description"], "input_schema": function["parameters"]}
-
-
-def _input(arguments: str) -> dict[str, Any]:
-    """The arguments of a call; those of a foreign list may not be an object."""
-    try:
-        found = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _call_id(call_id: str) -> str:

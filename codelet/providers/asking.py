@@ -16,7 +16,7 @@ from typing import Any
 
 from codelet.errors import CodeletError
 from codelet.providers.http import HttpClient
-from codelet.providers.protocol import Deadlines, ServerFacts, value_at
+from codelet.providers.protocol import Deadlines, ServerFacts, json_value, value_at
 
 _WINDOWS = (
     "n_ctx",
@@ -98,10 +98,7 @@ async def _ask_ollama(root: str, headers: Mapping[str, str], name: str) -> Serve
 async def _answer(base: str, path: str, headers: Mapping[str, str], question: object = None) -> Any:
     """The JSON of a server's answer; None without one."""
     answer = await exchange(base, path, headers, question)
-    try:
-        return json.loads(answer[1]) if answer is not None and answer[0] == 200 else None
-    except (ValueError, RecursionError):
-        return None
+    return json_value(answer[1]) if answer is not None and answer[0] == 200 else None
 
 
 async def exchange(

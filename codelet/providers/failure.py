@@ -11,6 +11,7 @@ from typing import Any, Literal
 from codelet.errors import ProviderError
 from codelet.providers.catalog import table
 from codelet.providers.connection import PROXY_LOGIN
+from codelet.providers.protocol import json_value
 from codelet.system.text import valid_unicode
 from codelet.system.text.secret_shapes import SHORTEST_SECRET
 
@@ -123,10 +124,7 @@ def _is_of_server(status: int, headers: dict[str, str], body: str) -> bool:
 
 def json_error(body: str) -> Any:
     """The error in a JSON body: its message or details, or an object that says more; None for another body."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
+    found = json_value(body)
     found = found[0] if isinstance(found, list) and found else found
     error = found.get("error") or found if isinstance(found, dict) else None
     return (error.get("message") or error.get("detail") or error) if isinstance(error, dict) else error
@@ -154,17 +152,12 @@ def stream_failure(error: object) -> ProviderError:
     return _failure(f"{headline}: {error_detail(text)}", text, lowered, status, passing=passing, overflow=overflow)
 
 
-def unreachable(message: str, *, local: bool, refused: bool = False) -> ProviderError:
-    """The error for a server that cannot be reached.
+def unreachable(message: str, *, local: bool = False, refused: bool = False) -> ProviderError:
+    """The error for a server that cannot be reached, or sends nothing in time.
 
     A network recovers, and so does a gateway; an address on this machine, or one that refuses, rather has no server.
     """
     return ProviderError(message, retryable=True, patience=_PATIENCE_REFUSED if local or refused else PATIENCE)
-
-
-def stalled(message: str) -> ProviderError:
-    """The error for a server that sends nothing in time."""
-    return ProviderError(message, retryable=True, patience=PATIENCE)
 
 
 def is_overflow(text: str, status: int | None = None) -> bool:

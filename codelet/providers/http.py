@@ -159,9 +159,9 @@ class HttpClient:
             async with asyncio.timeout(self._deadlines.between_chunks):
                 await connection.writer.drain()
         except TimeoutError:
-            from codelet.providers.failure import stalled
+            from codelet.providers.failure import unreachable
 
-            raise stalled(f"{self.place} stopped reading the request") from None
+            raise unreachable(f"{self.place} stopped reading the request") from None
         except OSError:
             raise ClosedEarly from None
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from codelet.errors import ProviderError
 from codelet.messages import Message, Picture, has_reasoning, without_reasoning
 from codelet.providers import protocol
-from codelet.providers.catalog import Wire
+from codelet.providers.catalog import Wire, table, table_names
 from codelet.providers.endpoint import Endpoint, quirks_of
 from codelet.providers.http import HttpClient
 from codelet.providers.protocol import as_count, value_at
@@ -29,6 +29,8 @@ from codelet.usage import Usage
 if TYPE_CHECKING:
     from codelet.providers.effort import AskedEffort, Form
     from codelet.providers.protocol import ServerFacts
+
+_REFUSALS = "refusals.toml"
 
 Returned = Literal["all", "valid", "none"]
 """The reasoning that goes back: all, what is valid after this prefix, or none."""
@@ -149,9 +151,7 @@ class NativeProvider(ABC):
 
         def adapted(error: ProviderError) -> bool:
             nonlocal sent
-            from codelet.providers.learning import learn
-
-            if not learn(self, error, request):
+            if not self.learn(error, request):
                 return False
             self._encode_anew()
             sent = self.body(request), self._cache.digest
@@ -159,6 +159,55 @@ class NativeProvider(ABC):
 
         retries, unseen = self._options.retries, request.unseen
         return protocol.with_retries(lambda: self._attempt(*sent), retries, adapted, self.notes, unseen=unseen)
+
+    def learn(self, error: ProviderError, request: protocol.Request) -> bool:
+        """Return whether later requests have another form because of this refusal, by the lessons in the file."""
+        lessons = [name for name in table_names(_REFUSALS) if name.startswith("lesson.") and name not in self.learnt]
+        for name in lessons if not error.overflow else ():
+            lesson = table(name, _REFUSALS)
+            if not self._is_about(lesson, error) or not self._changes(lesson, error, request):
+                continue
+            if "quirks" in lesson:
+                self.learnt.add(name)
+            if "note" in lesson:
+                self.notes.append(lesson["note"].format(model=self.model))
+            return True
+        return False
+
+    def _is_about(self, lesson: Mapping[str, Any], error: ProviderError) -> bool:
+        if self.api not in lesson.get("apis", (self.api,)):
+            return False
+        also, text = lesson.get("also", ""), str(error).lower()
+        if also == "reasoning" and "effort" in text:
+            return False  # the word is part of another field's name
+        words = lesson["words"] if "words" in lesson else table(lesson["words_of"], _REFUSALS)
+        of_status = (error.status or 0) in lesson.get("statuses", (400, 422))
+        return of_status and also in text and any(each in text for each in words)
+
+    def _changes(self, lesson: Mapping[str, Any], error: ProviderError, request: protocol.Request) -> bool:
+        """Apply a lesson; return whether anything has changed."""
+        quirks, text = self.quirks, str(error).lower()
+        match lesson.get("change"):
+            case "schema" if request.schema is not None and (not request.tools or quirks.structured == "always"):
+                self.quirks = quirks.replace(structured="never")
+            case "effort" if self.asked is not None and self.asked.refused(text):
+                self.notes += self.asked.notes()
+                return True
+            case "silence" if quirks.effort == "" and "tools" in text and "none" in text:
+                self.quirks = quirks.replace(effort="none")
+            case "silence" if quirks.effort == "none":  # the server refuses that too
+                self.quirks = quirks.replace(effort="never")
+            case "pictures" if quirks.images and any("images" in message for message in request.messages):
+                from codelet.providers.content.picture_forms import refused_pictures
+
+                if (found := refused_pictures(self.model, error, request, self.refused_images)) is None:
+                    return False
+                self.quirks = quirks.replace(images=found[0])
+                self.notes.append(found[1])
+                return True
+            case None:
+                self.quirks = quirks.replace(**dict(lesson["quirks"]))
+        return self.quirks != quirks
 
     def _first_quirks(self) -> Quirks:
         return quirks_of(self.model, self._endpoint.base, self._options.vendors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -163,6 +164,14 @@ def as_count(value: object, most: int = MOST_TOKENS) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         return 0
     return int(value)
+
+
+def json_value(text: str | bytes | bytearray) -> Any:
+    """The value of a JSON text; None if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def value_at(value: object, *names: str) -> Any:

@@ -1,7 +1,7 @@
 """Quirks: how requests to a vendor or model differ from the wire's usual form. Each new one belongs here.
 
 A vendor's table in `vendors.toml` names its quirks, and so can one in the user's settings; others follow from a model's
-name (`endpoint.quirks_of`) or a refusal (`learning.py`). Quirks change the bytes on the wire, never the list.
+name (`endpoint.quirks_of`) or a refusal (`NativeProvider.learn`). Quirks change the bytes on the wire, never the list.
 """
 
 from __future__ import annotations

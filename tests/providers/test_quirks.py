@@ -12,7 +12,6 @@ from codelet.providers import open_provider
 from codelet.providers.catalog import table, table_names
 from codelet.providers.endpoint import quirks_of
 from codelet.providers.facts import model_facts
-from codelet.providers.learning import learn
 from codelet.providers.native import NativeProvider
 from codelet.providers.protocol import NoteChunk, RetryChunk
 from codelet.providers.quirks import NO_REASONING
@@ -141,14 +140,14 @@ def test_each_row_of_the_table_is_learned_once(name: str):
     words = lesson["words"] if "words" in lesson else list(table(lesson["words_of"], FILE))
     refusal = ProviderError(f"{words[0]} {lesson.get('also', '')}", status=400)
     while name not in provider.learnt:  # another row with the same words may come first
-        assert learn(provider, refusal, request())
+        assert provider.learn(refusal, request())
     assert {quirk: getattr(provider.quirks, quirk) for quirk in quirks} == quirks
     assert "note" not in lesson or lesson["note"].format(model=provider.model) in provider.notes
-    while learn(provider, refusal, request()):
+    while provider.learn(refusal, request()):
         assert len(provider.learnt) < len(LESSONS)
     provider.quirks = provider.quirks.replace(**{quirk: not value for quirk, value in quirks.items()})
-    assert not learn(provider, refusal, request()), "no server is asked for ever"
-    assert not learn(provider, ProviderError(str(refusal), status=503), request())
+    assert not provider.learn(refusal, request()), "no server is asked for ever"
+    assert not provider.learn(ProviderError(str(refusal), status=503), request())
 
 
 @WAYS

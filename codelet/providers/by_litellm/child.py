@@ -97,46 +97,29 @@ async def _serve(output: int) -> None:
 
 
 async def _answer(send: Callable[..., None], call: dict[str, Any]) -> None:
-    try:
-        await _call(send, **call)
-    except CodeletError as error:
-        facts = {name: value for name, value in vars(error).items() if not name.startswith("_")}
-        send(failed={"kind": type(error).__name__, "text": str(error), **facts})
-    finally:
-        send(ended=True)
-
-
-async def _call(
-    send: Callable[..., None],
-    name: str,
-    arguments: dict[str, Any],
-    marks: list[int],
-    about: dict[str, Any],
-    limits: list[float],
-    *,
-    counts: bool,
-) -> None:
-    """One request: its events as they come. `limits`: seconds for reading and connecting.
-
-    `counts` is False if litellm estimates reasoning tokens instead of passing them on.
-    """
+    """One request: its events as they come. `limits`: seconds for reading and connecting."""
     import httpx
     import litellm
 
     reader: _Reader | None = None
     try:
-        timeout = httpx.Timeout(limits[0], connect=limits[1])
-        stream = await litellm.acompletion(**_completed(litellm, name, arguments, marks), timeout=timeout)
-        reader = _Reader(stream)
-        async for chunk in stream:
-            event = reader.event(chunk)
-            send(**({"alive": True} if event is None else {"event": event}))
-    except _StreamEnd:
-        pass
-    except Exception as error:
-        raise translated(error, **about, begun=reader is not None and reader.begun) from error
-    for event in reader.end(counts_reasoning=counts) if reader else ():
-        send(event=event)
+        try:
+            timeout = httpx.Timeout(call["limits"][0], connect=call["limits"][1])
+            arguments = _completed(litellm, call["name"], call["arguments"], call["marks"])
+            reader = _Reader(stream := await litellm.acompletion(**arguments, timeout=timeout), counts=call["counts"])
+            with suppress(_StreamEnd):
+                async for chunk in stream:
+                    event = reader.event(chunk)
+                    send(**({"alive": True} if event is None else {"event": event}))
+        except Exception as error:
+            raise translated(error, **call["about"], begun=reader is not None and reader.begun) from error
+        for event in reader.end():
+            send(event=event)
+    except CodeletError as error:
+        facts = {name: value for name, value in vars(error).items() if not name.startswith("_")}
+        send(failed={"kind": type(error).__name__, "text": str(error), **facts})
+    finally:
+        send(ended=True)
 
 
 def _completed(litellm: Any, name: str, arguments: dict[str, Any], marks: list[int]) -> dict[str, Any]:
@@ -200,12 +183,14 @@ class _StreamEnd(BaseException):
 class _Reader:
     """Reads one stream of litellm's; `begun` after the first piece of the answer.
 
+    `counts` is False if litellm estimates reasoning tokens instead of passing them on.
     litellm reads the provider's own stream through `_own`. `_whole`: whether the server's own finish reason came, for
     Gemini only: litellm's adapter says "stop" with each piece, so its raw objects are inspected.
     """
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, *, counts: bool) -> None:
         self.begun = False
+        self._counts = counts
         self._stream = stream
         self._whole: bool | None = None
         own, opened = stream.completion_stream, stream.make_call
@@ -262,7 +247,7 @@ class _Reader:
         self.begun = True
         return {"choices": [{"delta": delta}]}
 
-    def end(self, *, counts_reasoning: bool) -> Iterator[dict[str, Any]]:
+    def end(self) -> Iterator[dict[str, Any]]:
         """The last events; raises ProviderError without a finish marker, unless nothing came at all.
 
         Usage and marker are the received ones: litellm invents missing ones.
@@ -270,7 +255,7 @@ class _Reader:
         stream = self._stream
         reported = [usage for chunk in stream.chunks if (usage := getattr(chunk, "usage", None)) is not None]
         usage = reported[-1].model_dump(exclude={"total_tokens"}) if reported else {}
-        if not counts_reasoning:
+        if not self._counts:
             usage.pop("completion_tokens_details", None)
         if usage.get("prompt_tokens") or usage.get("completion_tokens"):
             yield {"usage": usage}

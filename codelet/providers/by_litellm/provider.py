@@ -24,7 +24,7 @@ from codelet.providers.by_litellm import LONGEST_LINE
 from codelet.providers.catalog import Vendor, asked_wire, holds, real_name, table, vendor_of
 from codelet.providers.endpoint import Endpoint, base_of, key_variable
 from codelet.providers.facts import on_this_machine
-from codelet.providers.failure import stalled
+from codelet.providers.failure import unreachable
 from codelet.providers.http import show_request
 from codelet.providers.openai_chat import ChatDecoder, OpenAIChatProvider
 from codelet.providers.quirks import Quirks
@@ -139,10 +139,7 @@ class LiteLLMProvider(OpenAIChatProvider):
     def _wire_call(self, call: ToolCall, *, own: bool) -> dict[str, Any]:
         """A call whose arguments are a JSON object: some back ends refuse the whole list otherwise."""
         wire = super()._wire_call(call, own=own)
-        try:
-            valid = isinstance(json.loads(wire["function"]["arguments"]), dict)
-        except (ValueError, RecursionError):
-            valid = False
+        valid = isinstance(protocol.json_value(wire["function"]["arguments"]), dict)
         return wire if valid else {**wire, "function": {**wire["function"], "arguments": "{}"}}
 
     async def _attempt(self, body: bytes, digest: str) -> AsyncGenerator[protocol.Chunk, None]:
@@ -183,7 +180,7 @@ async def _events_in(
             async with asyncio.timeout_at(min(latest, now() + limit)):
                 lines = [await answers.get()]
         except TimeoutError:
-            raise stalled(f"no data for {limit:g} seconds: the answer has stalled") from None
+            raise unreachable(f"no data for {limit:g} seconds: the answer has stalled") from None
         while not answers.empty():
             lines.append(answers.get_nowait())
         if events := [line["event"] for line in lines if "event" in line]:

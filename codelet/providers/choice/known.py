@@ -6,7 +6,6 @@ The list of known ones needs the whole map, which takes a moment.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -24,7 +23,7 @@ from codelet.providers.facts import (
     whole_map,
 )
 from codelet.providers.failure import http_failure
-from codelet.providers.protocol import Provider
+from codelet.providers.protocol import Provider, json_value
 from codelet.record import Record
 from codelet.system.text import one_line
 from codelet.system.text.secret_shapes import without_login
@@ -126,8 +125,8 @@ async def local_servers(environment: Mapping[str, str] = os.environ) -> list[tup
 def _names_in(body: bytes) -> list[str] | None:
     """The names in a list of models, those for chats first; None if it is no such list."""
     try:
-        names = [str(entry["id"]) for entry in json.loads(body)["data"]]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        names = [str(entry["id"]) for entry in json_value(body)["data"]]
+    except (KeyError, TypeError):
         return None
     return sorted(names, key=lambda name: any(word in name.lower() for word in _NOT_FOR_TALK))
 
@@ -218,21 +217,16 @@ async def models_at(api_base: str, api_key: str | None, model: str, own: Sequenc
     """
     names = await listed_models(api_base, api_key, model=model, own=own)
     local = on_this_machine(api_base)
-
-    def known(name: str) -> KnownModel:
-        vendor, facts = vendor_of(name, own) or CUSTOM, facts_of(name, local=local)
-        return KnownModel(name=name, vendor=vendor, facts=facts, server=True)
-
-    return await asyncio.to_thread(lambda: [known(name) for name in names])
+    return await asyncio.to_thread(lambda: [_served(name, vendor_of(name, own) or CUSTOM, local) for name in names])
 
 
 def served_models(servers: Iterable[tuple[Vendor, Sequence[str]]]) -> list[KnownModel]:
     """The models that local servers offer."""
-    return [
-        KnownModel(name=name, vendor=vendor, facts=facts_of(name, local=True), server=True)
-        for vendor, models in servers
-        for name in (f"{vendor.prefix}/{model}" for model in models)
-    ]
+    return [_served(f"{vendor.prefix}/{model}", vendor, True) for vendor, models in servers for model in models]
+
+
+def _served(name: str, vendor: Vendor, local: bool) -> KnownModel:
+    return KnownModel(name=name, vendor=vendor, facts=facts_of(name, local=local), server=True)
 
 
 def near_model(name: str, own: Sequence[Vendor] = ()) -> str | None:
