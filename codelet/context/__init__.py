@@ -8,8 +8,7 @@ from codelet.context.compactor import Compactor
 from codelet.context.entry import Entry
 from codelet.context.inputs import Attached, Piped
 from codelet.context.reminders import Reminders
-from codelet.context.tokens.budget import CompactionOptions, ContextLimits
-from codelet.context.window import ContextWindow
+from codelet.context.tokens import CompactionOptions, ContextLimits, ContextWindow
 
 __all__ = [
     "Attached",

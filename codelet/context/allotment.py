@@ -14,9 +14,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from codelet.call_record import CallRecord
-from codelet.context.tokens import Estimate, estimate_message
-from codelet.context.tokens.budget import CATEGORIES, CompactionOptions, Reason, SizeTarget, shares_of
-from codelet.context.window import ContextWindow
+from codelet.context.tokens import (
+    CATEGORIES,
+    CompactionOptions,
+    ContextWindow,
+    Estimate,
+    Reason,
+    SizeTarget,
+    estimate_message,
+    shares_of,
+)
 from codelet.errors import CodeletError
 from codelet.messages import Message, kind_of, newest_messages, newest_prompt, reminder_type
 from codelet.record import Record

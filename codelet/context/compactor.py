@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from operator import is_
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from codelet import events
-from codelet.context.archive import Archive, Archived
-from codelet.context.tokens.budget import CompactionOptions, Reason, had_effect, shares_of
-from codelet.context.window import ContextWindow, Measurement, NarrativeWriter
+from codelet.context.tokens import CompactionOptions, ContextWindow, Measurement, Reason, had_effect, shares_of
 from codelet.errors import UsageError
 from codelet.messages import Message, kind_of, newest_messages, reminder_type, unpaired
 from codelet.record import Newest, Record
 
 if TYPE_CHECKING:
     from codelet.context.allotment import Share, Size
+    from codelet.context.archive import Archive, Archived
     from codelet.context.compaction.engine import Compacted, CompactionReport
     from codelet.conversation import Conversation, Parts
 
@@ -28,6 +27,24 @@ _FRUITLESS = 2
 _LEAST_ENTRIES = 10
 # The points of a pin for its turn, and of a drop against it.
 _VOTE = 5
+
+
+class NarrativeWriter(Protocol):
+    """A writer of handoffs: `struck` and `accepted` are the lines of the last one, the rejected with the reason."""
+
+    struck: tuple[str, ...]
+    accepted: tuple[str, ...]
+
+    @property
+    def available(self) -> bool:
+        """Return whether it can write one now."""
+
+    def new_turn(self) -> None:
+        """Note a new prompt."""
+
+    async def lines(self, messages: Sequence[Message], instruction: str, room: int) -> tuple[str, ...]:
+        """Return a handoff of these messages of at most `room` tokens; `instruction` is what the user asked to keep."""
+
 
 _ById = dict[int, Message]
 """Messages by their identity."""
@@ -63,8 +80,6 @@ class Compactor:
 
     def __init__(self, conversation: Conversation, window: ContextWindow, options: CompactionOptions) -> None:
         self.options = options
-        self.archive = Archive()
-        """The messages that compactions removed from the list."""
         self.report: CompactionReport | None = None
         self.sizes = (0, 0)
         """The sizes of the next request in tokens, before and after the last compaction."""
@@ -79,6 +94,18 @@ class Compactor:
         window.at = options.at
         self._undo = Newest[_Undo](_UNDO_STEPS)
         self._fruitless = 0
+
+    @cached_property
+    def archive(self) -> Archive:
+        """The messages that compactions removed from the list."""
+        from codelet.context.archive import Archive
+
+        return Archive()
+
+    @property
+    def can_recall(self) -> bool:
+        """Whether the archive has anything. It is made at its first use, which most sessions do not have."""
+        return len(vars(self).get("archive", ())) > 0
 
     def due(self) -> Reason | None:
         """Return the reason for an automatic compaction now, if there is one."""

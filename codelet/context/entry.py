@@ -19,7 +19,7 @@ from codelet.system.text import valid_unicode
 if TYPE_CHECKING:
     from codelet.context.archive import ShownRange
     from codelet.context.compactor import Compactor
-    from codelet.context.window import ContextWindow
+    from codelet.context.tokens import ContextWindow
     from codelet.conversation import Conversation
     from codelet.safety.secrets import Masker
 

@@ -29,7 +29,7 @@ from codelet.safety.verdict import Verdict
 from codelet.tools.tool import Arguments, Preview, Tool, ToolContext, ToolOutput, described, in_memory
 
 if TYPE_CHECKING:
-    from codelet.context.window import NarrativeWriter
+    from codelet.context.compactor import NarrativeWriter
     from codelet.extensions.session_view import SafeguardsView, SessionView
 
 Place = Literal["first", "last", "settings"]

@@ -42,7 +42,7 @@ class Recall(Extension, Guard):
         self.tools = (recall_tool(lambda: session.compactor.archive, session.entry),)
 
     def offered(self) -> Sequence[Tool]:
-        return self.tools if len(self._session.compactor.archive) else ()
+        return self.tools if self._session.compactor.can_recall else ()
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         """Return the output with its text cut to size."""

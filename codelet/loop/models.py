@@ -20,7 +20,7 @@ from codelet.providers.protocol import Provider, ServerFacts
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
-    from codelet.context.tokens.budget import Budget
+    from codelet.context.tokens import Budget
     from codelet.loop.toolbox import Toolbox
     from codelet.providers.choice.breaker import CircuitBreaker
 

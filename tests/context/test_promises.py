@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codelet.context.tokens.budget import CompactionOptions
+from codelet.context.tokens import CompactionOptions
 from codelet.loop.session import Session
 from codelet.messages import Message, assistant, tool_call, tool_result, user
 from tests.context.conftest import Open

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codelet.context import ContextWindow
-from codelet.context.tokens.budget import Budget
+from codelet.context.tokens import Budget
 from codelet.conversation import Conversation
 from codelet.messages import Message, assistant, user
 from codelet.usage import Usage

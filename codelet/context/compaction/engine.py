@@ -25,8 +25,7 @@ from codelet.context.compaction.observed import Score, TurnAnchor, anchors_of, o
 from codelet.context.compaction.plan import BODY, CompactionSettings, IrreducibleContext, KeepPlan
 from codelet.context.compaction.reading import ReadSession, whole_text
 from codelet.context.compaction.segments import NOTE, USER, ParsedSegment, SegmentEntry, render
-from codelet.context.tokens import Estimate, estimate_message
-from codelet.context.tokens.budget import SizeTarget, checked_tokens
+from codelet.context.tokens import Estimate, SizeTarget, checked_tokens, estimate_message
 from codelet.messages import ForeignMessage, kind_of, newest_prompt, normalise, segment
 from codelet.record import Record
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from codelet.context.compaction.lexicon import common_cap
 from codelet.context.inputs import ends
-from codelet.context.tokens import Estimate
-from codelet.context.tokens.budget import SizeTarget
+from codelet.context.tokens import Estimate, SizeTarget
 from codelet.errors import EXIT_LIMIT, CodeletError
 from codelet.messages import ForeignMessage, Normalised, calls_of, kind_of, text_of, with_text, without_images
 from codelet.prompt import PICTURES_DROPPED

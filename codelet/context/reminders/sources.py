@@ -11,7 +11,7 @@ from pathlib import Path
 from codelet import prompt
 from codelet.context.reminders import Source
 from codelet.context.reminders.instructions import Instructions, Touched
-from codelet.context.tokens.budget import percent_of
+from codelet.context.tokens import percent_of
 from codelet.events import Notices
 from codelet.system.git import STATUS, run_git
 

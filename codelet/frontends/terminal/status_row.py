@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from codelet import __version__
-from codelet.context.tokens.budget import percent_of
+from codelet.context.tokens import percent_of
 from codelet.frontends.terminal.show.numbers import money, plural, tokens
 from codelet.loop.session import Session
 from codelet.system.git import run_git

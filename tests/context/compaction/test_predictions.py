@@ -14,7 +14,7 @@ from codelet.context.compaction.plan import CompactionSettings, IrreducibleConte
 from codelet.context.compaction.reading import ReadSession
 from codelet.context.compaction.segments import parse_segment
 from codelet.context.narrative import Handoffs, NarrativeCheck
-from codelet.context.tokens.budget import Budget, checked_tokens, shares_of
+from codelet.context.tokens import Budget, checked_tokens, shares_of
 from tests.context.compaction.lists import Message, coding_session, pairing_faults, says, size, user
 from tests.context.compaction.planted import did, ran
 from tests.support.amount import amount

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codelet.context.tokens.budget import (
+from codelet.context.tokens import (
     Budget,
     effective_tokens,
     had_effect,

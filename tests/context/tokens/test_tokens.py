@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from codelet.context import ContextWindow
-from codelet.context.tokens import characters, estimate_message, estimate_text, exact, picture_tokens
-from codelet.context.tokens.budget import Budget
+from codelet.context.tokens import Budget, characters, estimate_message, estimate_text, exact, picture_tokens
 from codelet.conversation import Conversation
 from codelet.messages import assistant, tool_call, user
 from codelet.usage import Usage

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from codelet.context.tokens.budget import percent_of
+from codelet.context.tokens import percent_of
 from codelet.events import Compaction, Interrupted, ResultStatus, Retry, ToolResult, TurnEnd, UsageReport
 from codelet.frontends.terminal.show.console import truncate, wrap, wrap_behind_sign, wrap_indented
 from codelet.frontends.terminal.show.diff_rows import diff_rows, diff_size, is_diff

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from codelet.context.allotment import ContextRow, NothingToCompact, Size, floor_of, parsed
-from codelet.context.tokens.budget import percent_of
+from codelet.context.tokens import percent_of
 from codelet.errors import UsageError
 from codelet.frontends.terminal.screen import Screen, styled
 from codelet.frontends.terminal.show.numbers import next_request, plural, tokens

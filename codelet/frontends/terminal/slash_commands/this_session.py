@@ -7,8 +7,7 @@ from textwrap import indent
 from typing import TYPE_CHECKING
 
 from codelet import prompt
-from codelet.context.tokens import estimate_text
-from codelet.context.tokens.budget import percent_of
+from codelet.context.tokens import estimate_text, percent_of
 from codelet.errors import EXIT_DONE, CodeletError, UsageError
 from codelet.extensions.services import is_planning, plan_first
 from codelet.frontends.terminal.screen import Screen, styled
