@@ -10,7 +10,7 @@ from codelet.context.compaction.lines import prose_lines
 from codelet.context.compaction.observed import ANCHORS
 from codelet.context.compaction.plan import CompactionSettings
 from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, parse_segment, render
-from codelet.context.tokens.budget import SizeTarget
+from codelet.context.tokens import SizeTarget
 from codelet.messages import NO_RESULT, normalise
 from tests.context.compaction.lists import (
     Message,
