@@ -96,11 +96,7 @@ def test_every_prediction_has_its_test() -> None:
     assert found == set("123456789")
 
 
-_TESTED = (
-    "context/compaction/test_predictions.py",
-    "context/test_predictions.py",
-    "export/test_document.py",
-)
+_TESTED = ("context/test_predictions.py", "export/test_document.py")
 
 
 def _fastest(work: Callable[[], object]) -> float:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import re
-from pathlib import Path
-
 import pytest
 
 from codelet.context.compaction.engine import compact
 from codelet.context.compaction.lexicon import as_changed
-from codelet.context.tokens import estimate_message
-from scripts.bench.context.readers import read_all
 from tests.context.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
 
 OLD = "    if retry_count < LIMIT_OF_RETRIES:"
@@ -174,20 +168,6 @@ def test_lines_with_aligned_words_and_lines_too_long_for_one_go_with_the_edit_th
         assert "of_the_old_kind" not in lines and "argument_" not in lines and "last_name_of_old" not in lines
 
 
-def test_a_list_of_small_edits_is_compacted_to_new_lines():
-    messages: list[Message] = [user("Use <= in all of them.")]
-    for n in range(60):
-        edit = {
-            "path": f"src/f{n}.py",
-            "old": f"  while index_{n} < bound_{n}:",
-            "new": f"  while index_{n} <= bound_{n}:",
-        }
-        messages += [calling((f"e{n}", "edit", edit)), result(f"e{n}", f"edited src/f{n}.py: 1 replacement")]
-    lines = shown(compact([*messages, says("All done."), user("Go on.")], 1_800).messages)
-    assert not [line for line in lines if re.search(r"index_\d+ < ", line)]
-    assert len([line for line in lines if " <= " in line]) >= 15
-
-
 def test_lists_of_points_and_ruby_are_no_diffs():
     for text in (
         "- first\n- second\n+ third",
@@ -196,59 +176,3 @@ def test_lists_of_points_and_ruby_are_no_diffs():
         "<<<<<<< SEARCH\nnever closed",
     ):
         assert as_changed(text) == (text, set())
-
-
-def plain_edits(arguments: object) -> list[tuple[str, str]]:
-    """The pairs of old and new text in arguments, read without the code under test."""
-    values = arguments if isinstance(arguments, dict) else {}
-    names = (("old", "new"), ("oldText", "newText"), ("old_string", "new_string"), ("search", "replace"))
-    found = [(values[old], str(values.get(new, ""))) for old, new in names if isinstance(values.get(old), str)]
-    if "```diff" in (patch := str(values.get("input"))):
-        old, new = (
-            "\n".join(line[1:] for line in patch.split("\n") if line[:1] in ("", sign, " ")) for sign in ("-", "+")
-        )
-        found.append((old, new))
-    return found
-
-
-def outdated(messages: list[Message]) -> set[str]:
-    """The lines of a single file that an edit removed last, found without the code under test."""
-    answers = {message["tool_call_id"]: str(message["content"]) for message in messages if message["role"] == "tool"}
-    paths: dict[str, str] = {}
-    gone: set[str] = set()
-    files: dict[str, set[str]] = {}
-
-    def see(text: str, path: str) -> set[str]:
-        lines = {line.strip() for line in text.split("\n")}
-        for line in lines:
-            files.setdefault(line, set()).add(path)
-        return lines
-
-    for message in messages:
-        for call in message.get("tool_calls") or ():
-            arguments = json.loads(call["function"]["arguments"] or "{}")
-            path = paths[call["id"]] = str(arguments.get("path", "")) if isinstance(arguments, dict) else ""
-            answer = answers.get(call["id"], "")
-            edits = plain_edits(arguments)
-            if edits and ("Could not find" in answer or "failed" in answer[:60]):
-                continue
-            for old, new in edits:
-                gone = (gone | see(old, path)) - see(new, path)
-            if not edits and isinstance(arguments, dict):
-                gone -= see("\n".join(value for value in arguments.values() if isinstance(value, str)), path)
-        gone -= see(str(message.get("content") or ""), paths.get(str(message.get("tool_call_id")), ""))
-    return {line for line in gone if len(line) >= 8 and len(files[line] - {""}) == 1}
-
-
-def test_in_real_sessions_no_removed_line_is_shown_as_current(shared: Path):
-    checked = 0
-    for transcript in read_all(shared / "transcripts"):
-        messages = transcript.messages
-        size = sum(map(estimate_message, messages))
-        for stop in (len(messages) * 2 // 3, len(messages)) if size > 20_000 else ():
-            removed = outdated(messages[:stop])
-            checked += len(removed)
-            for share in (4, 8):
-                wrong = removed.intersection(shown(compact(messages[:stop], size // share).messages))
-                assert not wrong, (transcript.name, stop, share, sorted(wrong)[:5])
-    assert checked > 300

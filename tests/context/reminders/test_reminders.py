@@ -13,8 +13,7 @@ import pytest
 from codelet import events
 from codelet.context.reminders.sources import TOKEN_STATUS, GitStatus
 from codelet.conversation import Placement, Zones
-from codelet.loop.session import Session
-from codelet.messages import reminder_type, user, with_kinds
+from codelet.messages import reminder_type, with_kinds
 from codelet.prompt import AS_OF, AS_OF_CHANGED, TURN_START
 from codelet.safety import Policy
 from tests.support import repo as repositories
@@ -291,26 +290,3 @@ async def test_the_meter_measures_against_the_budget(make_session: MakeSession, 
         told = reminder(model_server.requests[-1], "tokenStatus")
         left = budget * (100 - percent) // 100
         assert told == TOKEN_STATUS.format(percent=percent, budget=budget, left=left, model=session.provider.model)
-
-
-def long_list(session: Session, messages: int) -> None:
-    session.conversation.append(*[user(f"{number} " + "word " * 800) for number in range(messages)])
-
-
-async def test_a_report_under_a_third_of_the_estimate_is_not_believed_and_told_once(
-    make_session: MakeSession, model_server: ModelServer
-):
-    model_server.script = lambda request: Reply("ok", usage=Tokens(10, output=5))
-    session = make_session(window=64_000)
-    long_list(session, 20)
-    expected = session.size
-    seen = [*await turn(session), *await turn(session)]
-    reports = of_type(seen, events.UsageReport)
-    assert expected <= reports[0].context <= reports[1].context
-    assert reports[0].usage.total_input == 10, "the usage is as reported"
-    (told,) = of_type(seen, events.Note)
-    assert "counts 10 tokens" in told.text
-    long_list(session, 40)
-    seen = await turn(session)
-    begun = of_type(seen, events.Compaction)[0]
-    assert (begun.phase, begun.reason) == ("starting", "hard"), "what is estimated is compacted in time"
