@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from codelet.context.compaction.segments import ParsedSegment, parse_segment
-from codelet.messages import kind_of, with_kinds
+from codelet.messages import kind_of, reminder_type, with_kinds
 
 Message = dict[str, Any]
 
@@ -176,14 +176,7 @@ def pairing_faults(messages: list[Message]) -> list[str]:
 def reminders(messages: list[Message]) -> dict[str, list[str]]:
     """Reminder texts by type."""
     found: dict[str, list[str]] = {}
-    for message in messages:
-        content = message.get("content")
-        if (
-            message.get("role") == "user"
-            and isinstance(content, str)
-            and content.startswith("<system-reminder>\n<!-- type:")
-        ):
-            head, _, rest = content.partition(" -->")
-            if rest and "\n" not in head[len("<system-reminder>\n") :]:
-                found.setdefault(head.split("type:")[1], []).append(content)
+    for message in with_kinds(messages):
+        if (kind := reminder_type(message)) is not None:
+            found.setdefault(kind, []).append(str(message["content"]))
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from base64 import encodebytes
 from typing import Any
 
 from tests.context.compaction.lists import Message, calling, result, says, user
@@ -93,11 +94,6 @@ def put(path: str, content: str, result: str = "ok") -> list[Message]:
     return did("w", "put", {"path": path, "content": content}, result)
 
 
-def changed(path: str, old: str, new: str, result: str) -> list[Message]:
-    """An edit."""
-    return did("e", "change", {"path": path, "old_text": old, "new_text": new}, result)
-
-
 def todo(call_id: str, **steps: str) -> list[Message]:
     """A plan with the status of each step."""
     items = [{"text": text.replace("_", " "), "status": status} for text, status in steps.items()]
@@ -106,130 +102,82 @@ def todo(call_id: str, **steps: str) -> list[Message]:
 
 _PATCH = "*** Begin Patch\n*** Add File: n.py\n+x = 1\n*** Delete File: o.py\n*** End Patch"
 _IN_JSON = json.dumps({"output": "test result: FAILED. 7 passed; 2 failed", "metadata": {"exit_code": 101}})
-_DIFF = "diff --git a/x.go b/x.go\n@@ -1 +1 @@\n-const maxDepth = 4\n+const maxDepth = 9"
 GOOD, BAD = "[exit code 0]", "[exit code 1]"
-# What happened, what has to be said of it, and what must not be.
-EVENTS: dict[str, tuple[list[Message], tuple[str, ...], tuple[str, ...]]] = {
+# What happened, and what has to be said of it, or must not be ("not: ").
+EVENTS: dict[str, tuple[list[Message], list[str]]] = {
     "a file whose name looks like an error": (
         put("src/TimeoutException.kt", "class T", "ok: 1 line"),
-        ("wrote src/TimeoutException.kt",),
-        ("error", "failed:"),
+        ["wrote src/TimeoutException.kt", "not: error", "not: failed:"],
     ),
     "fails, then passes": (
         ran("a", "rspec", f"3 examples, 2 failures\n{BAD}") + ran("b", "rspec", f"3 examples, 0 failures\n{GOOD}"),
-        ("ran `rspec`: exit 0, 3 examples, 0 failures", "before, at t1: exit 1"),
-        (),
+        ["ran `rspec`: exit 0, 3 examples, 0 failures", "before, at t1: exit 1"],
     ),
     "passes, then fails": (
         ran("a", "ctest", f"12 passed\n{GOOD}") + ran("b", "ctest", "11 passed, 1 failed\n[exit code 8]"),
-        ("ran `ctest`: exit 8, 11 passed, 1 failed",),
-        ("exit 0",),
+        ["ran `ctest`: exit 8, 11 passed, 1 failed", "not: exit 0"],
     ),
     "the status is another program's": (
         ran("a", "make test | tee log", f"FAIL: t_7\n4 tests, 1 failed\n{GOOD}"),
-        ("ran `make test | tee log`: 4 tests, 1 failed",),
-        ("exit 0",),
+        ["ran `make test | tee log`: 4 tests, 1 failed", "not: exit 0"],
     ),
     "fails, then an ending that nobody knows": (
         ran("a", "zig build", f"error: no field named x\n{BAD}") + ran("b", "zig build | head -3", "done"),
-        ("not known",),
-        ("exit 0",),
+        ["not known", "not: exit 0"],
     ),
     "written, then removed": (
         put("tmp/probe.lua", "print(1)") + ran("b", "rm tmp/probe.lua", GOOD),
-        ("deleted tmp/probe.lua",),
-        ("wrote tmp/probe.lua", "print(1)"),
+        ["deleted tmp/probe.lua", "not: wrote tmp/probe.lua", "not: print(1)"],
     ),
     "written, then moved": (
         put("lib/old_name.ex", "defmodule A") + ran("b", "git mv lib/old_name.ex lib/new_name.ex", GOOD),
-        (),
-        ("wrote lib/old_name.ex", "deleted lib/old_name.ex"),
-    ),
-    "a line that an edit replaced": (
-        did("r", "open", {"file": "app/limits.rb"}, "RETRY_LIMIT = 17")
-        + changed("app/limits.rb", "RETRY_LIMIT = 17", "RETRY_LIMIT = 23", "ok"),
-        ("RETRY_LIMIT = 23",),
-        ("RETRY_LIMIT = 17",),
-    ),
-    "an edit that failed": (
-        did("r", "open", {"file": "app/port.rb"}, "LISTEN_PORT = 4041")
-        + changed("app/port.rb", "LISTEN_PORT = 40", "LISTEN_PORT = 5055", '{"success": false, "error": "no match"}'),
-        ("LISTEN_PORT = 4041",),
-        ("LISTEN_PORT = 5055", "wrote app/port.rb"),
-    ),
-    "a diff that was printed": (
-        ran("a", "git diff -G maxDepth", _DIFF),
-        ("const maxDepth = 9",),
-        ("const maxDepth = 4",),
+        ["not: wrote lib/old_name.ex", "not: deleted lib/old_name.ex"],
     ),
     "an error in a comment": (
-        changed(".env", "A=1", "# ERROR: only TCP\nA=2", "saved"),
-        ("wrote .env",),
-        ("failed:",),
-    ),
-    "a diff with a comment in an answer": (
-        changed(".env", "A=1", "# ERROR: no", "saved\n+# ERROR: no"),
-        ("wrote .env",),
-        ("failed:",),
+        did("e", "change", {"path": ".env", "old_text": "A=1", "new_text": "# ERROR: only TCP\nA=2"}, "saved"),
+        ["wrote .env", "not: failed:"],
     ),
     "a listing of errors": (
         ran("a", "ls", f"NotFoundError.ts\nTimeoutError.ts\n{GOOD}"),
-        (),
-        ("failed", "exit 1"),
+        ["not: failed", "not: exit 1"],
     ),
     "a commit": (
         ran("a", "git commit -m x", f"[main 4f5e6d7] Rename the queue\n 1 file changed\n{GOOD}"),
-        ("committed 4f5e6d7 Rename the queue",),
-        (),
+        ["committed 4f5e6d7 Rename the queue"],
     ),
     "a commit that was refused": (
         ran("a", "git commit -m x", f"nothing to commit, working tree clean\n{BAD}"),
-        (),
-        ("committed",),
+        ["not: committed"],
     ),
     "a step that is done and one that is not": (
         todo("a", Move_the_queue="completed", Drop_it="open"),
-        ("step done: Move the queue",),
-        ("step done: Drop it",),
+        ["step done: Move the queue", "not: step done: Drop it"],
     ),
     "a step that is open again": (
         todo("a", Move_it="completed") + todo("b", Move_it="in_progress"),
-        (),
-        ("step done: Move it",),
+        ["not: step done: Move it"],
     ),
     "another command helps": (
         ran("a", "git push origin", f"error: remote rejected\n{BAD}") + ran("b", "git push -f origin", f"ok\n{GOOD}"),
-        ("ran `git push origin`: exit 1",),
-        ("open",),
+        ["ran `git push origin`: exit 1", "not: open"],
     ),
-    "run again in what stays": (ran("a", "late_check", f"1 failed\n{BAD}"), (), ("ran `late_check`: exit 1",)),
-    "a patch that adds and deletes": (
-        did("a", "patch", {"input": _PATCH}, "ok"),
-        ("wrote n.py", "deleted o.py"),
-        (),
-    ),
+    "run again in what stays": (ran("a", "late_check", f"1 failed\n{BAD}"), ["not: ran `late_check`: exit 1"]),
+    "a patch that adds and deletes": (did("a", "patch", {"input": _PATCH}, "ok"), ["wrote n.py", "deleted o.py"]),
     "a command in a JSON object": (
         did("a", "run", {"command": ["bash", "-lc", "cargo test"]}, _IN_JSON),
-        ("ran `cargo test`: exit 101",),
-        ("exit 0",),
+        ["ran `cargo test`: exit 101", "not: exit 0"],
     ),
-    "removed in another folder": (put("a.py", "a = 1") + ran("a", "cd sub && rm a.py", GOOD), (), ("deleted a.py",)),
-    "removed by force, if it was there": (ran("a", "rm -f never.txt", GOOD), (), ("deleted never.txt",)),
+    "removed in another folder": (put("a.py", "a = 1") + ran("a", "cd sub && rm a.py", GOOD), ["not: deleted a.py"]),
+    "removed by force, if it was there": (ran("a", "rm -f never.txt", GOOD), ["not: deleted never.txt"]),
     "a folder that was removed": (
         put("pkg/in/a.py", "a = 1") + ran("a", "rm -r pkg", GOOD),
-        ("deleted pkg",),
-        ("wrote pkg/in/a.py",),
+        ["deleted pkg", "not: wrote pkg/in/a.py"],
     ),
-    "files removed by a pattern": (
-        put("pkg/b.py", "b = 1") + ran("a", "rm pkg/*.py", GOOD),
-        (),
-        ("wrote pkg/b.py",),
-    ),
-    "all taken back": (put("lib/c.py", "c = 1") + ran("a", "git reset --hard", GOOD), (), ("wrote lib/c.py",)),
+    "files removed by a pattern": (put("pkg/b.py", "b = 1") + ran("a", "rm pkg/*.py", GOOD), ["not: wrote pkg/b.py"]),
+    "all taken back": (put("lib/c.py", "c = 1") + ran("a", "git reset --hard", GOOD), ["not: wrote lib/c.py"]),
     "one program in two folders": (
         ran("a", "cd one && make", "error: no rule\n[exit code 2]") + ran("b", "cd two && make", GOOD),
-        ("ran `cd one && make`: exit 2",),
-        ("before, at",),
+        ["ran `cd one && make`: exit 2", "not: before, at"],
     ),
 }
 
@@ -243,11 +191,8 @@ def around(middle: list[Message]) -> list[Message]:
 
 def with_base64(seed: int = 3) -> list[Message]:
     """A session with an image in base64 for a fifth of its text."""
-    chance = random.Random(seed)
-    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-    picture = "".join(chance.choice(alphabet) for _ in range(24_000))
-    rows = "\n".join(picture[place : place + 76] for place in range(0, len(picture), 76))
-    return [*around(ran("pic", "base64 logo.png", rows))]
+    rows = encodebytes(random.Random(seed).randbytes(18_000)).decode()
+    return around(ran("pic", "base64 logo.png", rows))
 
 
 def made_up(tokens: int, seed: int = 7) -> list[Message]:

@@ -6,7 +6,8 @@ import pytest
 
 from codelet.context.compaction.engine import compact
 from codelet.context.compaction.lexicon import as_changed
-from tests.context.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
+from tests.context.compaction.lists import Message, coding_session, says, segments_of, user
+from tests.context.compaction.planted import GOOD, did
 
 OLD = "    if retry_count < LIMIT_OF_RETRIES:"
 NEW = "    if retry_count <= LIMIT_OF_RETRIES:"
@@ -40,8 +41,14 @@ EDITS = {
 
 def session(*middle: Message) -> list[Message]:
     """A file is read, something happens, and much follows."""
-    before = [user("Mend the retries."), calling(("r", "read", {"path": "src/a.py"}))]
-    return [*before, result("r", f"def go():\n{OLD}\n        again()"), *middle, *coding_session(8)[1:]]
+    read = did("r", "read", {"path": "src/a.py"}, f"def go():\n{OLD}\n        again()")
+    return [user("Mend the retries."), *read, *middle, *coding_session(8)[1:]]
+
+
+def failed(steps: list[Message]) -> list[Message]:
+    """Steps whose result is marked as a failure where only its own words say so."""
+    steps[1]["failed"] = not steps[1]["content"].startswith("{")
+    return steps
 
 
 def shown(messages: list[Message]) -> list[str]:
@@ -53,65 +60,58 @@ def shown(messages: list[Message]) -> list[str]:
 @pytest.mark.parametrize("form", EDITS)
 @pytest.mark.parametrize("target", [2_500, 5_000])
 def test_of_an_edit_the_new_text_is_told_and_the_old_text_is_not(form: str, target: int):
-    name, arguments = EDITS[form]
-    done = session(calling(("e", name, arguments)), result("e", "edited src/a.py: 1 replacement"), says("Mended."))
+    done = session(*did("e", *EDITS[form], "edited src/a.py: 1 replacement"), says("Mended."))
     lines = shown(compact(done, target).messages)
     assert OLD.strip() not in lines
-    if form != "sed":
-        assert NEW.strip() in lines
+    assert NEW.strip() in lines or form == "sed"
 
 
-@pytest.mark.parametrize("text", [DIFF, BLOCK, f"```diff\n-{OLD}\n+{NEW}\n```"])
-@pytest.mark.parametrize("tool", [True, False])
-def test_a_diff_in_a_result_or_in_prose_tells_what_it_puts_in(text: str, tool: bool):
-    told = [calling(("d", "bash", {"command": "git diff"})), result("d", text)] if tool else [says(text)]
-    lines = shown(compact(session(*told), 5_000).messages)
-    assert OLD.strip() not in lines and NEW.strip() in lines
+DONE = did("e", *EDITS["codelet"], "edited src/a.py: 1 replacement")
+FENCED = f"```diff\n-{OLD}\n+{NEW}\n```"
+FAILED = [
+    "src/a.py: the old text does not occur in it",
+    '{"success": false, "error": "the search text was not there"}',
+    '{"ok": false}',
+    '{"error": "no such file", "path": "src/a.py"}',
+]
+WENT_WELL = [
+    "The content was successfully saved to src/a.py.\n\nThe file as it is now:\nraise error: not found",
+    "The following files were successfully edited:\nsrc/a.py\nsrc/error.py",
+    "Exit code: 0\nWall time: 0.1 seconds\nOutput:\nSuccess. Updated the following files:\nM src/error.py",
+    "The file has been updated. Here is a snippet:\n12\tif error: fail()",
+    '{"success": true, "error": null, "path": "src/a.py"}',
+    '{"ok": true, "message": "no errors, nothing failed"}',
+    '{"errors": [], "path": "src/error.py"}',
+    "Edit applied successfully.\n\nLSP errors detected in this file, please fix:\nERROR [3:1] cannot find name",
+    "The patch was applied. 2 errors are reported for src/a.py",
+    "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n if limit is not None and not failed:",
+]
+BY_GIT = ["git checkout src/a.py", "git checkout HEAD~1 src/a.py"]
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("current", "steps"),
     [
-        "src/a.py: the old text does not occur in it",
-        '{"success": false, "error": "the search text was not there"}',
-        '{"ok": false}',
-        '{"error": "no such file", "path": "src/a.py"}',
+        *((NEW, did("d", "bash", {"command": "git diff"}, text)) for text in (DIFF, BLOCK, FENCED)),
+        *((NEW, [says(text)]) for text in (DIFF, BLOCK, FENCED)),
+        *((NEW, did("e", *EDITS["codelet"], answer)) for answer in WENT_WELL),
+        *((OLD, failed(did("e", *EDITS["codelet"], answer))) for answer in FAILED),
+        *((None, DONE + did("g", "bash", {"command": command}, f"Updated\n{GOOD}")) for command in BY_GIT),
+        (NEW, DONE + did("g", "bash", {"command": "git checkout src/c.py"}, f"Updated\n{GOOD}")),
+        (OLD, DONE + did("f", "edit", {"path": "src/a.py", "old": NEW, "new": OLD}, "edited src/a.py")),
     ],
 )
-def test_an_edit_that_failed_changed_nothing_and_its_text_is_not_told(answer: str):
-    failed = [calling(("e", *EDITS["codelet"])), {**result("e", answer), "failed": answer.startswith("src")}]
-    lines = shown(compact(session(*failed), 5_000).messages)
-    assert OLD.strip() in lines and NEW.strip() not in lines
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "The content was successfully saved to src/a.py.\n\nThe file as it is now:\nraise error: not found",
-        "The following files were successfully edited:\nsrc/a.py\nsrc/error.py",
-        "Exit code: 0\nWall time: 0.1 seconds\nOutput:\nSuccess. Updated the following files:\nM src/error.py",
-        "The file has been updated. Here is a snippet:\n12\tif error: fail()",
-        '{"success": true, "error": null, "path": "src/a.py"}',
-        '{"ok": true, "message": "no errors, nothing failed"}',
-        '{"errors": [], "path": "src/error.py"}',
-        "Edit applied successfully.\n\nLSP errors detected in this file, please fix:\nERROR [3:1] cannot find name",
-        "The patch was applied. 2 errors are reported for src/a.py",
-        "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n if limit is not None and not failed:",
-    ],
-)
-def test_an_edit_that_went_well_is_one_whatever_its_file_speaks_of(answer: str):
-    done = [calling(("e", *EDITS["codelet"])), result("e", answer)]
-    lines = shown(compact(session(*done), 5_000).messages)
-    assert NEW.strip() in lines and OLD.strip() not in lines
+def test_of_two_texts_the_current_one_is_told(current: str | None, steps: list[Message]):
+    """A diff that is shown, edits that went well or failed, and edits that were taken back."""
+    lines = shown(compact(session(*steps), 5_000).messages)
+    assert (NEW.strip() in lines) == (current is NEW)
+    assert current is None or (OLD.strip() in lines) == (current is OLD)
 
 
 def test_part_of_a_line_that_was_put_in_goes_with_the_line():
     def edit(number: int, old: str, new: str, path: str = "src/a.py") -> list[Message]:
         arguments = {"file_path": path, "old_string": old, "new_string": new}
-        return [
-            calling((f"e{number}", "search_replace", arguments)),
-            result(f"e{number}", "The file has been updated."),
-        ]
+        return did(f"e{number}", "search_replace", arguments, "The file has been updated.")
 
     first, second = edit(1, "free_from = cents(40);", "free_from = eur_45(TAX);"), "const free_in: Map = { DE: 49 };"
     done = edit(2, "export const free_from = eur_45(TAX);", second)
@@ -121,35 +121,14 @@ def test_part_of_a_line_that_was_put_in_goes_with_the_line():
     assert "free_from = eur_45(TAX);" in shown(compact(session(*first, *elsewhere), 5_000).messages)
 
 
-@pytest.mark.parametrize(
-    ("command", "answer", "there"),
-    [
-        ("git checkout src/a.py", "Updated 1 path from the index", False),
-        ("git checkout HEAD~1 src/a.py", "Updated 1 path from 1a2b3c4", False),
-        ("git checkout src/c.py", "Updated 1 path from the index", True),
-    ],
-)
-def test_what_git_took_back_is_not_told(command: str, answer: str, there: bool):
-    edit = [calling(("e", *EDITS["codelet"])), result("e", "edited src/a.py: 1 replacement")]
-    back = [calling(("g", "bash", {"command": command})), result("g", f"{answer}\n[exit code 0]")]
-    assert (NEW.strip() in shown(compact(session(*edit, *back), 5_000).messages)) == there
-
-
-def test_what_comes_back_is_current_again():
-    there = [calling(("e", *EDITS["codelet"])), result("e", "edited src/a.py: 1 replacement")]
-    back = [calling(("f", "edit", {"path": "src/a.py", "old": NEW, "new": OLD})), result("f", "edited src/a.py")]
-    lines = shown(compact(session(*there, *back), 5_000).messages)
-    assert OLD.strip() in lines and NEW.strip() not in lines
-
-
 def test_numbered_lines_parts_of_lines_and_lines_of_earlier_summaries_go_too():
-    numbered = [calling(("n", "read", {"path": "src/a.py"})), result("n", f"12\t{OLD}\n13\t        again()")]
-    part = [calling(("e", "edit", {"path": "src/a.py", "old": "count < LIMIT_OF", "new": "count <= LIMIT_OF"}))]
-    messages = session(*numbered, *part, result("e", "edited src/a.py"))
+    numbered = did("n", "read", {"path": "src/a.py"}, f"12\t{OLD}\n13\t        again()")
+    edit = {"path": "src/a.py", "old": "count < LIMIT_OF", "new": "count <= LIMIT_OF"}
+    messages = session(*numbered, *did("e", "edit", edit, "edited src/a.py"))
     assert not [line for line in shown(compact(messages, 5_000).messages) if "count < LIMIT_OF" in line]
     once = compact(session(), 5_000).messages
     assert OLD.strip() in shown(once)
-    again = [*once, calling(("e", *EDITS["codelet"])), result("e", "edited src/a.py"), *coding_session(9)[1:]]
+    again = [*once, *DONE, *coding_session(9)[1:]]
     for target in (4_000, 6_000):
         assert OLD.strip() not in shown(compact(again, target).messages)
 
@@ -158,9 +137,9 @@ def test_lines_with_aligned_words_and_lines_too_long_for_one_go_with_the_edit_th
     aligned = "RETRY_LIMIT      = 5   # of_the_old_kind"
     long = "call(" + ", ".join(f"argument_{n}" for n in range(60)) + ", last_name_of_old)"
     seen = f"def go():\n    first()\n    {aligned}\n    {long}\n    last()"
-    read = [user("Mend the retries."), calling(("r", "read", {"path": "src/a.py"})), result("r", seen)]
+    read = [user("Mend the retries."), *did("r", "read", {"path": "src/a.py"}, seen)]
     edit = {"path": "src/a.py", "old": f"    first()\n    {aligned}\n    {long}\n    last()", "new": "    again()"}
-    done = [calling(("e", "edit", edit)), result("e", "edited src/a.py: 1 replacement")]
+    done = did("e", "edit", edit, "edited src/a.py: 1 replacement")
     for target in (5_000, 9_000):
         there = " ".join(shown(compact([*read, *coding_session(8)[1:]], target).messages))
         assert "of_the_old_kind" in there and "argument_37" in there
