@@ -170,7 +170,7 @@ def _command(options: argparse.Namespace, run: _Run) -> int:
         case "policy" | "audit":
             from codelet.frontends.commands.checks import run_check, run_verify
 
-            return run_check(options) if options.command == "policy" else run_verify(options)
+            return run_check(_settings(options), options) if options.command == "policy" else run_verify(options)
         case "sessions":
             from codelet.frontends.commands.session_commands import run_sessions
 

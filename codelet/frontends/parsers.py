@@ -205,7 +205,6 @@ def _add_policy_arguments(policy: argparse.ArgumentParser) -> None:
         "--sandbox",
         dest="check_sandbox",
         choices=("auto", "off"),
-        default="auto",
         help="judge with the sandbox (auto) or without one (off)",
     )
     check.add_argument("--json", action="store_true", help="print one JSON object")

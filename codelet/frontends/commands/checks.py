@@ -21,11 +21,12 @@ from codelet.system.text import clean, one_line, visible
 _LONGEST_PROBLEM = 1_000
 
 
-def run_check(arguments: argparse.Namespace) -> int:
-    """Print a command's verdict; return the exit status."""
-    policy = Policy(Path.cwd(), arguments.check_mode or "ask")
+def run_check(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Print the verdict on a command, as a session with these settings would judge it; return the exit status."""
+    rules = (settings.allow, settings.deny, settings.yes)
+    policy = Policy(current_folder(), arguments.check_mode or settings.mode, *rules, ask=settings.ask)
     command = Touch("run", arguments.shell_command)
-    verdict = policy.judge("bash", [command], sandboxed=arguments.check_sandbox != "off")
+    verdict = policy.judge("bash", [command], sandboxed=(arguments.check_sandbox or settings.sandbox) != "off")
     if arguments.json:
         fields = ("action", "tier", "reason", "rule", "suggestion", "sandbox")
         print(json.dumps({"verdict": verdict.action} | {name: getattr(verdict, name) for name in fields}))

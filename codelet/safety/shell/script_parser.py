@@ -206,8 +206,10 @@ class _Reader:
             if kind not in _KNOWN and kind not in _CONFINABLE:
                 self._unclear(_REFUSED.get(kind, f"it has a part of a kind that is not judged ({kind})"))
             if kind == "function_definition":
-                name = self._text(node.children[0]).strip()
-                called = re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w./-])", body := self._text(node)[len(name) :])
+                named = node.child_by_field_name("name") or node.children[0]
+                name = self._text(named).strip()
+                body = self.source[named.end_byte : node.end_byte].decode("utf-8", "replace")
+                called = re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w./-])", body)
                 if name and called and re.search(r"[|&](?!&)", body):  # it calls itself in a pipe or in the background
                     self._unclear(FORK_BOMB)
             self._children(node)
