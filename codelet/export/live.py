@@ -32,8 +32,7 @@ from codelet.export.store_target import Target, is_url, open_target
 from codelet.export.stores.store import Lease, lock_within
 from codelet.loop.session import Session
 from codelet.record import Record
-from codelet.safety.secrets import Masker, own_masker
-from codelet.safety.secrets.prefilter import SecretPrefilter
+from codelet.safety.secrets import Masker, SecretPrefilter, own_masker
 from codelet.system.git import run_git
 from codelet.system.machine import machine_state
 

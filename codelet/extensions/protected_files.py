@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from codelet.extensions.base import Extension, Guard, GuardedCall
+from codelet.safety.paths import runs_later
 from codelet.safety.sandbox import Sandbox
-from codelet.safety.sensitive_names import runs_later
 from codelet.tools.tool import ToolOutput
 
 if TYPE_CHECKING:

@@ -149,9 +149,8 @@ class Policy:
             from codelet.safety.rules import escaped
 
             folder = name.rpartition("/")[0]
-            suggestion = (
-                f"{tool}({escaped(name)})" if found.sensitive or not folder else f"{tool}({escaped(folder)}/**)"
-            )
+            covered = escaped(name) if found.sensitive or not folder else f"{escaped(folder)}/**"
+            suggestion = f"{tool}({covered})"
         if found.action == "ask":
             return Verdict("ask", tier, found.reason, suggestion=suggestion)
         if tier == "write" and self.mode == "ask":

@@ -14,7 +14,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from codelet.safety.tables import word_list
-from codelet.system.git.hardening import is_below
+from codelet.system.git import hardened_argv, look_environment
+from codelet.system.git.hardening import find_repository, is_below
+from codelet.system.process import StartError
+from codelet.system.process.brief import capture_now
 
 _SECONDS, _CAP = 2.0, 1 << 23
 _CACHE_SIZE = 8
@@ -27,8 +30,6 @@ _cache: dict[str, tuple[_Facts, Mapping[str, str]]] = {}
 
 def git_targets(root: str) -> Mapping[str, str]:
     """The resolved places in a workspace that git's configuration names, each with the reason; none without git."""
-    from codelet.system.git.hardening import find_repository
-
     repository = find_repository(root)
     if repository is None:
         return {}
@@ -51,10 +52,6 @@ def ask_git(folder: str, *words: str) -> str | None:
     """Run the hardened git. Returns its exit code and, from the second line, its output of at most 8 MiB; None if it
     takes more than 2 s.
     """
-    from codelet.system.git import hardened_argv, look_environment
-    from codelet.system.process import StartError
-    from codelet.system.process.brief import capture_now
-
     where = Path(folder)
     environment = look_environment(where) | {"LC_ALL": "C"}
     try:
@@ -68,8 +65,6 @@ def ask_git(folder: str, *words: str) -> str | None:
 
 
 def _named(listed: str, root: str, folder: str) -> Iterator[tuple[str, str]]:
-    from codelet.system.git import hardened_argv
-
     settings = set(hardened_argv("config")[1:])
     fields = listed.partition("\n")[2].split("\0")
     for origin, entry in zip(fields[::2], fields[1::2], strict=False):
@@ -98,11 +93,10 @@ def _places(name: str, value: str, source: str, folder: str) -> Iterator[str]:
 
 def file_facts(path: str) -> tuple[int, int, int] | None:
     """The file's time, size and inode, which change when it is written or replaced; None without one."""
-    try:
+    with suppress(OSError):
         found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+        return found.st_mtime_ns, found.st_size, found.st_ino
+    return None
 
 
 def holds_password(configuration: str) -> bool:

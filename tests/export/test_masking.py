@@ -20,8 +20,7 @@ from codelet.export.encode import Encoder, to_json
 from codelet.export.live import default_mask
 from codelet.export.redaction import Mask, redacted
 from codelet.messages import Message, assistant, tool_call, tool_result, user
-from codelet.safety.secrets import Masker, mask, spellings
-from codelet.safety.secrets.prefilter import SecretPrefilter
+from codelet.safety.secrets import Masker, SecretPrefilter, mask, spellings
 from codelet.system.text.secret_shapes import live_secrets, secret_pattern
 from tests.export import material
 from tests.support.amount import amount

@@ -26,8 +26,7 @@ from codelet.messages import Message, assistant, tool_call, tool_result, unpaire
 from codelet.prompt import IMPORTED_SYSTEM
 from codelet.providers import open_provider
 from codelet.providers.protocol import ProviderOptions
-from codelet.safety.secrets import Masker
-from codelet.safety.secrets.prefilter import SecretPrefilter
+from codelet.safety.secrets import Masker, SecretPrefilter
 from codelet.usage import Usage
 from tests.export import material
 from tests.support.amount import amount

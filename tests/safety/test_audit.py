@@ -93,7 +93,7 @@ def test_the_verifier_says_where(codelet: Codelet) -> None:
     path.write_bytes(b"".join(lines[:4_000] + lines[4_001:]))
     broken = codelet("audit", "verify", "audit.jsonl")
     assert broken.exit == 5
-    assert broken.out.startswith("line 4001: ") and "record 4001" in broken.out
+    assert broken.out.startswith("line 4001: ") and "record 4000" in broken.out
     assert codelet("audit", "verify", "nowhere").exit == 2
     assert codelet("audit", "verify", "audit.jsonl", "--expect", "0").exit == 5
 

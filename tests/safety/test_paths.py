@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.safety import sensitive_names
+from codelet.safety import paths
 from codelet.safety.opener import open_file, status_of
 from codelet.safety.paths import LENGTH_CAP, Access, contained, judge_path, relative_name, why_unread
 
@@ -26,23 +26,23 @@ def test_names_with_stars_are_read_as_the_shell_reads_them() -> None:
 
     It is the first one here as patterns are parsed once: so it is seen to run what parses them.
     """
-    secret, harmless = one_of(sensitive_names.SECRET_FILES), one_of(sensitive_names.NOT_SECRET)
-    delicate = one_of(sensitive_names.DELICATE_FILES)
-    every = (*sensitive_names.SECRET_FILES, *sensitive_names.NOT_SECRET, *sensitive_names.DELICATE_FILES)
+    secret, harmless = one_of(paths.SECRET_FILES), one_of(paths.NOT_SECRET)
+    delicate = one_of(paths.DELICATE_FILES)
+    every = (*paths.SECRET_FILES, *paths.NOT_SECRET, *paths.DELICATE_FILES)
     names = {one.replace("*", for_stars) for one in every for for_stars in ("", "x", "x.y", one.rpartition("*")[2])}
     pieces = [one.split("*") for one in every]
     names |= {"x".join(one[:at] + one[at + 1 :]) for one in pieces for at in range(len(one))}
     names |= {"x".join(one[::-1]) for one in pieces}
     names |= {re.sub(r"(.)\*\1", r"\1", one) for one in every}  # two pieces that share a letter
     names |= {name for one in names for name in (f"x{one}", f"{one}x", f"x{one}x")}
-    plain = sorted(name for name in names if name and "/" not in name and not name.endswith(sensitive_names.COPIES))
+    plain = sorted(name for name in names if name and "/" not in name and not name.endswith(paths.COPIES))
     assert len(plain) > 500
     for name in plain:
         spelled = (name, name.removeprefix("."))
         kept = any(map(secret.fullmatch, spelled)) and not harmless.fullmatch(name)
-        assert (sensitive_names.secret(name) is not None) == kept, name
-        assert (sensitive_names.delicate(name) is not None) == bool(delicate.fullmatch(name)), name
-    assert sensitive_names.delicate("agents.md/plain.txt") is None, "a folder of that name"
+        assert (why_unread(name) is not None) == kept, name
+        assert (paths.delicate(name) is not None) == bool(delicate.fullmatch(name)), name
+    assert paths.delicate("agents.md/plain.txt") is None, "a folder of that name"
 
 
 @pytest.mark.parametrize(

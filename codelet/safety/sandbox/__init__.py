@@ -147,12 +147,7 @@ class Sandbox:
         return self.found
 
     def wrap(
-        self,
-        command: str,
-        environment: Mapping[str, str],
-        kind: SandboxKind = "workspace",
-        *,
-        lasting: bool = False,
+        self, command: str, environment: Mapping[str, str], kind: SandboxKind = "workspace", *, lasting: bool = False
     ) -> Sequence[str]:
         """The words that run the shell command confined, after `works` returned True.
 
@@ -191,8 +186,7 @@ class Sandbox:
         assert self.found is not None
         if self.found.way == "bubblewrap":
             return kind == "read-only" and "Read-only file system" in output
-        from codelet.safety.paths import why_unread
-        from codelet.safety.sensitive_names import protected
+        from codelet.safety.paths import protected, why_unread
 
         root = str(self._workspace.resolve())
         for line in output.splitlines():

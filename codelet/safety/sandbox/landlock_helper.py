@@ -69,12 +69,9 @@ def confine_files(writable: list[str], readable: list[str], listed: list[str], *
     handled, *others = taken_away(version, network=network)
     fields = struct.pack(f"Q{len(others)}Q", handled, *others)
     ruleset = _call(_CREATE_RULESET, fields, ctypes.c_size_t(len(fields)), ctypes.c_uint32(0))
-    for path in listed:
-        _grant(ruleset, path, handled & _READ_DIR)
-    for path in readable:
-        _grant(ruleset, path, handled & _READING)
-    for path in (*writable, *_DEVICES):
-        _grant(ruleset, path, handled)
+    for paths, rights in ((listed, _READ_DIR), (readable, _READING), ((*writable, *_DEVICES), handled)):
+        for path in paths:
+            _grant(ruleset, path, handled & rights)
     _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))  # its descriptor is closed when the command starts
 
@@ -355,13 +352,11 @@ def _text(caller: str, address: int) -> str:
 
 
 def _memory(caller: str, address: int, size: int) -> bytes:
-    memory = os.open(f"{caller}/mem", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.pread(memory, size, address)
-    except (OSError, OverflowError) as error:  # Python refuses addresses that are too large for an offset
-        raise OSError(errno.EFAULT, os.strerror(errno.EFAULT)) from error
-    finally:
-        os.close(memory)
+    with open(f"{caller}/mem", "rb", buffering=0) as memory:
+        try:
+            return os.pread(memory.fileno(), size, address)
+        except (OSError, OverflowError) as error:  # Python refuses addresses that are too large for an offset
+            raise OSError(errno.EFAULT, os.strerror(errno.EFAULT)) from error
 
 
 def _private_folder(temporary: str) -> str | None:

@@ -18,10 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from codelet.record import Record
-from codelet.safety import sensitive_names
+from codelet.safety import paths
 from codelet.safety.git_targets import ask_git, git_targets, holds_password, names_programs
-from codelet.safety.paths import contained, why_unread
-from codelet.safety.sensitive_names import DELICATE_FOLDERS, SECRET_FOLDERS
+from codelet.safety.paths import DELICATE_FOLDERS, SECRET_FOLDERS, contained, why_unread
 from codelet.safety.tables import read_table, word_list
 from codelet.safety.verdict import SandboxKind
 from codelet.system.git.hardening import find_repository, stray
@@ -43,7 +42,6 @@ VARIABLES = {
 }
 """Variables that name a toolchain's folder, and its visible parts."""
 GIT_SETTINGS = word_list("visible", "git settings", "files")
-_SETTINGS_CAP = 1 << 16
 
 
 class Secrets:
@@ -127,11 +125,9 @@ class Secrets:
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []
+    with suppress(OSError), os.scandir(folder) as entries:
+        return list(entries)
+    return []
 
 
 def protected_places(root: Path, more: Iterable[Path] = ()) -> list[str]:
@@ -217,11 +213,8 @@ def _toolchains(root: str, search: str, named: Sequence[tuple[str, str]], more: 
 
 def _is_plain(settings: str) -> bool:
     """Return whether a user's git settings hold no addresses and no credential programs."""
-    marks = word_list("visible", "git settings", "marks")
-    with suppress(OSError), open(settings, encoding="utf-8", errors="replace") as file:
-        text = file.read(_SETTINGS_CAP + 1).lower()
-        return len(text) <= _SETTINGS_CAP and not any(mark in text for mark in marks)
-    return False
+    text, marks = _text(settings).lower(), word_list("visible", "git settings", "marks")
+    return 0 < len(text) <= _CAP and not any(mark.encode() in text for mark in marks)
 
 
 @lru_cache(maxsize=1)
@@ -259,7 +252,7 @@ def seen_places(root: str, environment: Mapping[str, str], more: Sequence[str] =
 
 
 def _obeyed(name: str) -> bool:
-    return sensitive_names.protected(name) is not None or sensitive_names.delicate(name) is not None
+    return paths.protected(name) is not None or paths.delicate(name) is not None
 
 
 class MadeFile(Record):
@@ -317,10 +310,10 @@ def find_attributes(root: str) -> tuple[str, bytes] | None:
     own = _text(f"{folder}/attributes")
     if len(own) > _CAP:
         return None
-    with_folder = [name for name in (*sensitive_names.SECRET_FILES, *sensitive_names.SECRET_PLACES) if "/" in name]
-    lines = ["* !diff", *(f"*{ending} -diff" for ending in sensitive_names.COPIES)]
-    lines += [f"{_any_case(pattern)} -diff" for pattern in sensitive_names.SECRET_FILES if "/" not in pattern]
-    lines += [f"{_any_case(name)} !diff" for name in sensitive_names.NOT_SECRET]  # the exceptions
+    with_folder = [name for name in (*paths.SECRET_FILES, *paths.SECRET_PLACES) if "/" in name]
+    lines = ["* !diff", *(f"*{ending} -diff" for ending in paths.COPIES)]
+    lines += [f"{_any_case(pattern)} -diff" for pattern in paths.SECRET_FILES if "/" not in pattern]
+    lines += [f"{_any_case(name)} !diff" for name in paths.NOT_SECRET]  # the exceptions
     lines += [f"**/{_any_case(place)} -diff" for place in with_folder]
     lines += [f"**/{_any_case(name)}/** -diff" for name in SECRET_FOLDERS]
     if any(mark in _text(place).lower() for place in repository.configurations for mark in _MARKS):
@@ -333,11 +326,11 @@ def _any_case(pattern: str) -> str:
 
 
 def _text(path: str) -> bytes:
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(_CAP + 1) if Path(path).is_file() else b""
-    except OSError:
-        return b""
+    with suppress(OSError):
+        if os.path.isfile(path):  # a pipe might never begin
+            with open(path, "rb") as file:
+                return file.read(_CAP + 1)
+    return b""
 
 
 def runs_only_git(command: str) -> bool:

@@ -1,4 +1,1 @@
-"""From a shell command line to its effects: it is parsed, each part is judged, and it is rewritten before it runs.
-
-Empty, so that importing one module does not import the others.
-"""
+"""From a shell command line to its verdict. Empty, so that importing one module does not import the others."""

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from codelet.safety import sensitive_names
-from codelet.safety.paths import contained, relative_name, workspace_root
+from codelet.safety.paths import contained, delicate, protected, relative_name, workspace_root
 from codelet.safety.shell.programs import Location, resolved
 from codelet.safety.shell.script_parser import FORK_BOMB, Redirect, Script, SimpleCommand, UnclearPart, read_script
 from codelet.safety.tables import read_table, rows_by_word, word_list
@@ -57,7 +56,8 @@ def _reasons(script: Script, workspace: Path) -> Iterator[str]:
 
 def _simple(name: str, words: list[str], place: Location) -> str | None:
     """Return why the command itself is critical, apart from those that it starts; None if it is not."""
-    rest, operands = words[1:], _operands(words)
+    rest, end = words[1:], words.index("--") if "--" in words else len(words)
+    operands = [word for word in words[1:end] if not word.startswith("-") or word == "-"] + words[end + 1 :]
     match name:
         case "rm":
             recursive = _is_recursive(rest, "[rR]")
@@ -161,11 +161,11 @@ def forbidden_place(text: str, at: Location) -> str | None:
             continue
         if any(contained(place, magic) for magic in ("/dev", "/proc", "/sys")):
             return f"{text} is a device or a switch of the kernel"
-        if why := sensitive_names.protected(relative_name(place, Path(at.root))):
+        if why := protected(relative_name(place, Path(at.root))):
             return f"{text} {why}"
         if contained(place, at.root):
             continue
-        if sensitive_names.delicate(place):
+        if delicate(place):
             return f"{text} plants what runs later"
         if place.startswith(tuple(_TABLE["plants"].split())):
             return f"{text} belongs to the system"
@@ -176,14 +176,6 @@ def _means(word: str, option: str) -> bool:
     """Return whether a word is the long option, perhaps abbreviated or with a value."""
     name = word.partition("=")[0]
     return len(name) > 2 and option.startswith(name)
-
-
-def _operands(words: Sequence[str]) -> list[str]:
-    """The words that are no options; after `--` all of them."""
-    if "--" in words:
-        at = list(words).index("--")
-        return [word for word in words[1:at] if not word.startswith("-")] + list(words[at + 1 :])
-    return [word for word in words[1:] if not word.startswith("-") or word == "-"]
 
 
 SHELLS = frozenset(word_list("shell", "wrappers", "shells"))

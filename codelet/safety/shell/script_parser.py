@@ -187,14 +187,14 @@ class _Reader:
         kind = node.type
         if kind in _BRANCHES:
             self.after = "||"
-        readers = {
-            "command": self._command,
-            "file_redirect": self._redirect,
-            "variable_assignment": self._variable,
-            "redirected_statement": self._redirected,
-        }
+        readers = {"command": self._command, "file_redirect": self._redirect, "redirected_statement": self._redirected}
         if kind in readers:
             readers[kind](node)
+        elif kind == "variable_assignment":  # as a statement
+            name = self._text(node.children[0])
+            own = _OWN_NAME.fullmatch(name) is not None and name not in os.environ
+            self._unclear(f"it sets the variable {name}", confinable=own)
+            self._children(node)
         elif kind == "for_statement" and self._loop(node):
             self._unclear(_CONFINABLE[kind], confinable=True)
         elif kind in _CONFINABLE and not (kind.endswith("expansion") and _HOME.fullmatch(self._text(node))):
@@ -294,13 +294,6 @@ class _Reader:
         if self.after != "&&":
             self.sure = self.all
         return self.sure
-
-    def _variable(self, node: Node) -> None:
-        """Read `name=value` as a statement."""
-        name = self._text(node.children[0])
-        own = _OWN_NAME.fullmatch(name) is not None and name not in os.environ
-        self._unclear(f"it sets the variable {name}", confinable=own)
-        self._children(node)
 
     def _redirect(self, node: Node) -> None:
         """Read a redirection; those of /dev/null and between descriptors have no effect. It has one target: further

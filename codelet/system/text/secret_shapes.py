@@ -1,7 +1,7 @@
 """The one table of what a secret looks like: the names of variables that hold one, and the tokens of services.
 
 Three parts use it: `process.start` keeps secrets from children, `safety.secrets` masks them in text,
-and `safety.secrets.prefilter` tells which text is worth masking. What is stated here is known to all of them.
+and `safety.secrets` tells which text is worth masking. What is stated here is known to all of them.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from codelet.safety.secrets import Masker
-from codelet.safety.secrets.prefilter import SecretPrefilter
+from codelet.safety.secrets import Masker, SecretPrefilter
 from codelet.system.process import child_environment
 
 KEY = "sk-ant-api03-Zk4/x9Qw+eR7tY2u-IoP5aS8dF1gH3jK6lXcVbNm"

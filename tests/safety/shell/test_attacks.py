@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from codelet.safety import Policy
-from codelet.safety.sensitive_names import secret
+from codelet.safety.paths import why_unread
 from codelet.safety.verdict import Touch
 from tests.safety.shell.runner import SECRET, Jail
 from tests.support.confined import run_confined
@@ -222,7 +222,7 @@ def test_a_program_that_comes_into_a_folder_of_path_is_seen_at_once(
     ],
 )  # fmt: skip
 def test_a_name_that_speaks_of_a_secret(name: str) -> None:
-    assert secret(name)
+    assert why_unread(name)
 
 
 @pytest.mark.parametrize(
@@ -233,4 +233,4 @@ def test_a_name_that_speaks_of_a_secret(name: str) -> None:
      "docs/access_token.md", "github_token.go", "src/client_secret.ts"],
 )  # fmt: skip
 def test_a_name_that_does_not(name: str) -> None:
-    assert secret(name) is None
+    assert why_unread(name) is None
