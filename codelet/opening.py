@@ -429,7 +429,7 @@ def _safeguards(settings: Settings, workspace: Path, masker: Masker | None) -> S
     """Return the session's guards besides the policy; open the audit file if one is named."""
     audit = None
     if settings.audit is not None:
-        from codelet.safety.audit.log import AuditLog
+        from codelet.safety.audit import AuditLog
 
         audit = AuditLog(workspace / settings.audit)
     return Safeguards(

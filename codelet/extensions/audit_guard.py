@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from codelet.extensions.base import Extension, Guard, GuardedCall, Noted
-from codelet.safety.audit.log import AuditLog
+from codelet.safety.audit import AuditLog
 
 if TYPE_CHECKING:
     from codelet.extensions.session_view import SessionView

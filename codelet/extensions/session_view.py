@@ -17,7 +17,7 @@ from codelet.messages import Message
 from codelet.providers.facts import Circuit, ModelChange
 from codelet.providers.protocol import Provider, Request
 from codelet.safety import Policy
-from codelet.safety.audit.log import AuditLog
+from codelet.safety.audit import AuditLog
 from codelet.safety.sandbox import Sandbox
 from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Answer, Ask

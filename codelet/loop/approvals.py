@@ -248,7 +248,7 @@ class Approvals:
             self._policy.add_allow(verdict.suggestion)
             return verdict.suggestion
         if verdict.exactly is not None:
-            self._policy.allow_exactly(verdict.exactly, verdict.parts)
+            self._policy.exact.add((verdict.exactly, verdict.parts))
             return f"exactly: {verdict.exactly}"
         return ""
 

@@ -22,7 +22,7 @@ from codelet.tools.tool import Tool, ToolContext
 
 if TYPE_CHECKING:
     from codelet.loop.approvals import Approvals
-    from codelet.safety.audit.log import AuditLog
+    from codelet.safety.audit import AuditLog
     from codelet.system.process.shell_start import ResourceLimits
 
 

@@ -32,7 +32,8 @@ class Policy:
 
     Rules apply in every mode, except that `read-only` denies every tool that writes files. No rule or mode lets a tool
     write the files `kept`, such as the audit file. `mounts`: the sandbox can mount a file over another, as bubblewrap
-    does. Raises UsageError for a bad rule.
+    does. `exact` are the command lines that are allowed as long as their parts get the same verdicts. Raises UsageError
+    for a bad rule.
     """
 
     def __init__(
@@ -78,10 +79,6 @@ class Policy:
         judged = ((each, with_rule.judge("bash", [Touch("run", each)])) for each in candidates(rule))
         allowed = (each for each, verdict in judged if verdict.action == "allow" and verdict.rule == rule)
         return list(islice(allowed, 10))
-
-    def allow_exactly(self, command: str, parts: CommandParts) -> None:
-        """Allow this very command line for the rest of the session, as long as its parts get the same verdicts."""
-        self.exact.add((command, parts))
 
     def judge(self, tool: str, touches: Sequence[Touch] | None, *, sandboxed: bool = True, source: str = "") -> Verdict:
         """Return the verdict on a call, before the user is asked.
@@ -177,10 +174,7 @@ def _parsed(rules: Sequence[str]) -> list[Rule]:
 
 
 def _strictest(verdicts: Sequence[Verdict]) -> Verdict:
-    """Join the verdicts on a call's touches: the strictest decides.
-
-    A rule or a mode that would lift the question is offered only if a single touch asks.
-    """
+    """Join the verdicts on a call's touches; what would lift the question is offered only if a single touch asks."""
     if len(verdicts) == 1:
         return verdicts[0]
     worst = max(verdicts, key=lambda each: _ACTIONS.index(each.action))

@@ -41,17 +41,15 @@ def git_targets(root: str) -> Mapping[str, str]:
     listed = ask_git(repository.folder, "config", "--list", "-z", "--show-origin", "--includes")
     if listed is None:  # no git here, or no answer in time: the next call tries again
         return {}
-    found = dict(_named(listed, root, repository.folder))
+    found = dict(_named(listed[1], root, repository.folder))
     if len(_cache) >= _CACHE_SIZE:
         _cache.clear()
     _cache[root] = (tuple(map(file_facts, [*own, *found])), found)
     return found
 
 
-def ask_git(folder: str, *words: str) -> str | None:
-    """Run the hardened git. Returns its exit code and, from the second line, its output of at most 8 MiB; None if it
-    takes more than 2 s.
-    """
+def ask_git(folder: str, *words: str) -> tuple[int, str] | None:
+    """Run the hardened git. Returns its exit code and output, None if that is over 8 MiB or takes more than 2 s."""
     where = Path(folder)
     environment = look_environment(where) | {"LC_ALL": "C"}
     try:
@@ -61,12 +59,12 @@ def ask_git(folder: str, *words: str) -> str | None:
         return None
     if done.timed_out or done.cut:
         return None
-    return f"{done.exit_code}\n{done.stdout.decode('utf-8', 'surrogateescape')}"
+    return done.exit_code, done.stdout.decode("utf-8", "surrogateescape")
 
 
 def _named(listed: str, root: str, folder: str) -> Iterator[tuple[str, str]]:
     settings = set(hardened_argv("config")[1:])
-    fields = listed.partition("\n")[2].split("\0")
+    fields = listed.split("\0")
     for origin, entry in zip(fields[::2], fields[1::2], strict=False):
         name, _, value = entry.partition("\n")
         if f"{name}={value}" in settings or origin.startswith("command line:"):

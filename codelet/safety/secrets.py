@@ -91,10 +91,6 @@ class Masker:
                 cut = first if first < cut < last else cut
         return cut
 
-    def stream(self) -> MaskStream:
-        """A masker for text that arrives in chunks."""
-        return MaskStream(self)
-
 
 class MaskStream:
     """The masker of text in chunks. It holds back what may continue as a secret, so that no cut hides one."""
@@ -214,10 +210,8 @@ class MaskedPieces:
     def _fed(
         self, event: events.Text | events.Reasoning | events.ToolProgress, key: tuple[type[events.Event], str]
     ) -> list[events.Event]:
-        settled = self._open.setdefault(key, self._masker.stream()).feed(event.delta)
-        if not settled:
-            return []
-        return [event if settled == event.delta else event.replace(delta=settled)]
+        settled = self._open.setdefault(key, MaskStream(self._masker)).feed(event.delta)
+        return [event.replace(delta=settled)] if settled else []
 
 
 def without_secrets(value: object, masker: Masker) -> Any:

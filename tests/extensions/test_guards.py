@@ -17,7 +17,7 @@ from codelet.loop.toolbox import Safeguards
 from codelet.messages import unpaired
 from codelet.prompt import ANSWER_GUARD_BROKE, UNKNOWN_TOOL
 from codelet.safety import Policy
-from codelet.safety.audit.log import AuditLog
+from codelet.safety.audit import AuditLog
 from codelet.safety.verdict import Answer, Question, Touch, Verdict, VerdictAction
 from codelet.tools import all_tools
 from codelet.tools.tool import Arguments, Preview, Progress, Tool, ToolContext, ToolOutput, tool

@@ -17,7 +17,7 @@ from codelet.extensions.profiles.profile import MEMORY_TOOLS
 from codelet.extensions.tasks import Tasks
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
-from codelet.safety.audit.log import AuditLog
+from codelet.safety.audit import AuditLog
 from codelet.safety.sandbox import Sandbox
 from codelet.settings import Settings
 from tests.context.scripted import Answer, ScriptedProvider, turn

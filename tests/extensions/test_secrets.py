@@ -32,7 +32,7 @@ from codelet.providers.protocol import (
     ToolCallChunk,
 )
 from codelet.safety import Policy
-from codelet.safety.audit.log import AuditLog
+from codelet.safety.audit import AuditLog
 from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Answer, Question, Verdict
 from codelet.tools.tool import Arguments, Preview, Progress, Tool, ToolContext, ToolOutput, tool

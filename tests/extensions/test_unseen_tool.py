@@ -20,7 +20,7 @@ from codelet.extensions.base import Extension
 from codelet.frontends.printing import describe_call
 from codelet.loop.toolbox import Safeguards
 from codelet.safety import Policy
-from codelet.safety.audit.log import AuditLog
+from codelet.safety.audit import AuditLog
 from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Answer, Question, Touch
 from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput, tool

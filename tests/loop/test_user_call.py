@@ -11,7 +11,7 @@ import pytest
 from codelet.events import ToolCallStarted, ToolProgress, ToolResult
 from codelet.loop.toolbox import Safeguards
 from codelet.safety import Policy
-from codelet.safety.audit.log import AuditLog
+from codelet.safety.audit import AuditLog
 from codelet.tools.tool import ToolContext
 from tests.support.sessions import MakeSession
 

@@ -23,7 +23,7 @@ from codelet.review.repeats import Repeats
 from codelet.review.review_run import ReviewOptions, ReviewRun
 from codelet.review.reviewed_change import Wanted, change_from_git
 from codelet.safety import Policy
-from codelet.safety.audit.log import AuditLog
+from codelet.safety.audit import AuditLog
 from codelet.settings import Settings
 from tests.review.conftest import DOUBLED
 from tests.support.reviews import found, model

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codelet.safety.audit.log import AuditLog
+from codelet.safety.audit import AuditLog
 from tests.e2e.conftest import KEYS, Codelet
 from tests.safety.test_sandbox import path_for, way_works
 from tests.support.program import CODELET, start, stop

@@ -58,7 +58,7 @@ def test_a_rule_is_told_apart_from_what_it_covers() -> None:
 def test_the_rules_in_force_name_what_was_allowed_for_the_session(workspace: Path) -> None:
     policy = Policy(workspace, allow=["bash(ls *)"], deny=["edit(.env)"], ask=["write"])
     policy.add_allow("read(src/**)")
-    policy.allow_exactly("make all | tail", (("make all", "it writes"),))
+    policy.exact.add(("make all | tail", (("make all", "it writes"),)))
     assert policy.rules == {
         "deny": ["edit(.env)"],
         "ask": ["write"],

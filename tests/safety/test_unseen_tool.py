@@ -19,7 +19,7 @@ from codelet.frontends.terminal.show.event_rows import call_title
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.loop.toolbox import Safeguards, Toolbox
 from codelet.safety import Policy
-from codelet.safety.audit.log import AuditLog
+from codelet.safety.audit import AuditLog
 from codelet.safety.verdict import Answer, Question, Touch
 from codelet.tools import all_tools
 from codelet.tools.change import Change

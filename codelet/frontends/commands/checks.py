@@ -11,7 +11,7 @@ from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_USAGE
 from codelet.extensions.services import mcp_servers, profile_places
 from codelet.frontends.streams import say
 from codelet.safety import Policy
-from codelet.safety.audit.log import AuditReport, verify
+from codelet.safety.audit import AuditReport, verify
 from codelet.safety.secrets import mask
 from codelet.safety.verdict import Touch, Verdict
 from codelet.settings import Settings, current_folder
@@ -57,7 +57,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     report = verify(Path(arguments.file))
     other_end = arguments.expect is not None and arguments.expect != report.last_hash
     if arguments.json:
-        problems = [{"line": problem.line, "what": problem.what} for problem in report.problems]
+        problems = [{"line": line, "what": what} for line, what in report.problems]
         fields = {"records": report.records, "problems": problems, "unclosed": report.unclosed}
         print(json.dumps(fields | {"last_hash": report.last_hash}))
     else:
@@ -69,7 +69,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
 
 def _report_explained(report: AuditReport, *, may_run: bool) -> str:
-    lines = [f"line {problem.line}: {problem.what}" for problem in report.problems]
+    lines = [f"line {line}: {what}" for line, what in report.problems]
     if report.unclosed:
         hint = "" if may_run else "; --open if they may still run"
         lines.append(f"sessions without a closing record (running, killed or cut off): {len(report.unclosed)}{hint}")

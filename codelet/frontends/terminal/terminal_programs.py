@@ -21,7 +21,7 @@ from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.event_rows import how_it_ended
 from codelet.frontends.terminal.show.renderer import part_rows
 from codelet.loop.session import Session
-from codelet.safety.secrets import Masker
+from codelet.safety.secrets import Masker, MaskStream
 from codelet.settings import current_folder
 from codelet.system.process import Finished, StartError, find_program, run_child
 from codelet.system.process.foreground import run_on_terminal
@@ -79,7 +79,7 @@ class _TerminalCommand:
     def __init__(self, command: str, workspace: Path, masker: Masker) -> None:
         self._command, self._workspace = command, workspace
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._masking = masker.stream()
+        self._masking = MaskStream(masker)
         self._flush: asyncio.TimerHandle | None = None
         self._printed, self._cut, self._keys = "", False, b""
         self._master = -1

@@ -18,6 +18,7 @@ from codelet.record import Record
 from codelet.safety.paths import contained
 from codelet.safety.sandbox.call_filter import filter_program, helped_calls
 from codelet.safety.sandbox.places import home_in_system, seen_of_system
+from codelet.safety.tables import read_table
 from codelet.safety.verdict import SandboxKind
 from codelet.system.process.start import DESCRIPTOR, CommandWords
 
@@ -167,15 +168,6 @@ def writable_root(workspace: Path) -> str:
     return root
 
 
-_PRIVATE_ON_MAC = ("/Users", "/Volumes", "/private/tmp", "/private/var/folders")
-_MAC_OUTPUTS = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/dtracehelper")
-_MAC_SERVICES = (
-    "com.apple.system.opendirectoryd.libinfo", "com.apple.system.opendirectoryd.membership",
-    "com.apple.system.notification_center", "com.apple.system.logger", "com.apple.logd",
-)  # fmt: skip
-"""Services for names, time zones and logs; any other service may act for the command."""
-
-
 def profile(bounds: Bounds) -> str:
     """The profile for `sandbox-exec`. Raises FileNotFoundError for a path that no profile can name.
 
@@ -183,8 +175,9 @@ def profile(bounds: Bounds) -> str:
     network, reading in homes and on other disks but for the seen places, what reaches into other processes, and
     services that act for it outside.
     """
+    mac = {name: row.split() for name, row in read_table("visible")["mac"].items()}
     rules = ["(version 1)", "(allow default)", "(deny file-write*)"]
-    rules.append(f'(allow file-write* {_each("literal", _MAC_OUTPUTS)} (regex #"^/dev/fd/"))')
+    rules.append(f'(allow file-write* {_each("literal", mac["outputs"])} (regex #"^/dev/fd/"))')
     if bounds.kind == "workspace":
         rules.append(f"(allow file-write* {_each('subpath', [bounds.root])})")
         # A profile can name an absent file; only a command that ends may make a repository.
@@ -193,14 +186,14 @@ def profile(bounds: Bounds) -> str:
         if folders := bounds.leading_to((*protected, *bounds.hidden)):  # a rule is about a path: it must not move
             rules.append(f"(deny file-write-unlink {_each('literal', folders)})")
     if not bounds.open_home:
-        rules.append(f"(deny file-read* {_each('subpath', (*_PRIVATE_ON_MAC, os.path.expanduser('~')))})")
+        rules.append(f"(deny file-read* {_each('subpath', (*mac['private'], os.path.expanduser('~')))})")
         rules.append(f"(allow file-read-metadata) (allow file-read* {_each('subpath', (*bounds.seen, bounds.root))})")
     if bounds.hidden:
         rules.append(f"(deny file-read* file-write* {_each('subpath', bounds.hidden)})")
     if not bounds.network:
         rules.append("(deny network*)")
-    services = _each("global-name", _MAC_SERVICES)
-    rules += ["(deny mach-lookup)", f"(allow mach-lookup {services})", "(deny appleevent-send)", "(deny lsopen)"]
+    rules += ["(deny mach-lookup)", f"(allow mach-lookup {_each('global-name', mac['services'])})"]
+    rules += ["(deny appleevent-send)", "(deny lsopen)"]
     rules += ["(deny signal)", "(allow signal (target same-sandbox))"]
     rules += ["(deny process-info*)", "(allow process-info* (target same-sandbox))"]
     return "\n".join(rules)

@@ -2,9 +2,8 @@
 
 It gives up every privilege and forks. The child restricts itself to the paths in the request, installs the filter of
 system calls and becomes the command. The parent waits, changes modes, times and owners for the command where it may
-write, removes its private temporary folder, and exits as the command did. Arguments: a JSON object `{"write": [paths],
-"guarded": [paths], "read": [paths], "list": [paths], "network": bool, "calls": hex, "helped": {number: row},
-"temporary": path}`, then the command's words. Any failure ends the helper: no command runs with more rights than that.
+write, removes its private temporary folder, and exits as the command did. Arguments: the request of `landlock_argv` as
+JSON, then the command's words. Any failure ends the helper: no command runs with more rights than that.
 
 Landlock grants folders with all that is in them. In a workspace with protected or hidden entries, `guarded` (the
 workspace, then these entries), it can grant only the other entries one by one; so the parent also opens, makes, renames

@@ -29,7 +29,6 @@ _REPOSITORY_FOLDERS = 3_000
 SEARCHED_FOLDERS = 20_000
 """The number of a workspace's folders that are searched for secrets; further ones stay readable."""
 _HOME_FOLDERS = (".config", ".local", ".m2", ".gradle", ".cargo")
-_SECRET_SETTINGS = (".config/gcloud", ".config/gh")
 _ENVIRONMENT_MARK = "pyvenv.cfg"
 _ANY_DEPTH = 1_000
 _ON_THE_WAY = {name[:end] for name in DELICATE_FOLDERS for end, at in enumerate(f"{name}/") if at == "/"}
@@ -41,7 +40,6 @@ VARIABLES = {
     **{name: tuple(row.split()) for name, row in read_table("visible")["variables"].items() if name != "."},
 }
 """Variables that name a toolchain's folder, and its visible parts."""
-GIT_SETTINGS = word_list("visible", "git settings", "files")
 
 
 class Secrets:
@@ -76,16 +74,16 @@ class Secrets:
     def _tracked(self, places: list[str]) -> set[str]:
         """The tracked ones of these places, or all of them if git does not answer."""
         names = [place[len(self._root) + 1 :] for place in places if contained(place, self._root)]
-        answer = ask_git(self._root, "ls-files", "-z", "--", *(f":(literal){name}" for name in names))
-        code, _, listed = (answer or "").partition("\n")
-        if code != "0":
-            return set() if code == "128" else set(places)  # 128: there is no repository
+        asked = ask_git(self._root, "ls-files", "-z", "--", *(f":(literal){name}" for name in names))
+        code, listed = asked or (None, "")
+        if code != 0:
+            return set() if code == 128 else set(places)  # 128: there is no repository
         return {f"{self._root}/{name}" for name in listed.split("\0") if name}
 
     def of_home(self) -> list[str]:
         """The existing secrets of the home, without folders around the workspace."""
         home = os.path.realpath(os.path.expanduser("~"))
-        folders = [f"{home}/{name}" for name in (*SECRET_FOLDERS, *_SECRET_SETTINGS)]
+        folders = [f"{home}/{name}" for name in (*SECRET_FOLDERS, ".config/gcloud", ".config/gh")]
         found = [os.path.realpath(folder) for folder in folders if os.path.isdir(folder)]
         for name in ("", *_HOME_FOLDERS):  # settings with keys are up to two levels below `~/.config` and the like
             walked = self._walk(os.path.join(home, name), home, self._most, 1 if name else 0)
@@ -185,7 +183,8 @@ def _toolchains(root: str, search: str, named: Sequence[tuple[str, str]], more: 
     the home or the workspace `root`. `search` is PATH, `named` are variables that name a toolchain's folder.
     """
     spelled = [f"{home}/{name}" for name in TOOLCHAINS]
-    spelled += [place for name in GIT_SETTINGS if _is_plain(place := f"{home}/{name}")]
+    settings = word_list("visible", "git settings", "files")
+    spelled += [place for name in settings if _is_plain(place := f"{home}/{name}")]
     spelled += [f"{place}/{inner}".rstrip("/") for name, place in named for inner in VARIABLES[name]]
     spelled += [sys.prefix, sys.base_prefix, *map(os.path.expanduser, more)]
     own = {home, *(f"{home}/{name.partition('/')[0]}" for name in TOOLCHAINS if "/" in name)}

@@ -154,7 +154,7 @@ def _kept(place: Location, history: bool, state: object) -> str | None:
 def _ask(place: Location, *words: str) -> str:
     if (printed := ask_git(place.cwd, *words)) is None:
         raise RefusedError("git does not answer in time what the command would read")
-    return printed.partition("\n")[2]
+    return printed[1]
 
 
 def possible_paths(text: str) -> Iterator[str]:

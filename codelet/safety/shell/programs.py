@@ -144,9 +144,7 @@ def resolved(path: str) -> str:
 
 @lru_cache(maxsize=1 << 6)
 def is_supplied(name: str, root: str) -> bool:
-    """Return whether the shell would take the program from the workspace or the current folder, remembered during one
-    verdict.
-    """
+    """Return whether the shell would take the program from the workspace or its folder, remembered like `resolved`."""
     if "/" in name:
         return True
     for folder in os.environ.get("PATH", "").split(os.pathsep):

@@ -104,9 +104,8 @@ def _is_harmless(option: str, attached: bool, known: frozenset[str]) -> bool:
         letters = _LETTERS | {name[1] for name in known if len(name) == 2}
         return not attached and set(option[1:]) <= letters
     pieces = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", option[2:]).lower().split("-")
-    if pieces[0] == "no" and not attached:
-        return True
-    return set(pieces) <= set(word_list("rules", "harmless options", "pieces"))
+    is_switched_off = pieces[0] == "no" and not attached
+    return is_switched_off or set(pieces) <= set(word_list("rules", "harmless options", "pieces"))
 
 
 def _refuse_operand(word: str, text: str, place: Location) -> None:

@@ -140,9 +140,7 @@ def _texts(part: ScriptPart) -> tuple[str, ...]:
 def _why_asked(
     part: ScriptPart, rules: Rules, *, confined: bool, lost: bool = False, mounts: bool = True
 ) -> PartFinding | None:
-    """Return why a part asks: in the read-only sandbox, perhaps without `mounts`, or without one. None if it does
-    not.
-    """
+    """Return why a part asks in the read-only sandbox, perhaps without `mounts`, or without one; None if it may run."""
     if isinstance(part, UnclearPart):
         return None if confined and part.confinable else PartFinding(part.reason)
     if lost:
@@ -211,9 +209,7 @@ def _judge_write(part: Redirect, finding: PartFinding, rules: Rules) -> PartFind
 
 
 def _rule_for_any(script: Script, rules: Sequence[Rule], workspace: Path) -> Rule | None:
-    """The first rule that covers a file into which the script redirects, or any of its commands, also in wrappers and
-    nested scripts.
-    """
+    """The first rule that covers a file into which the script redirects, or a command that it may start."""
     of_files = [rule for rule in rules if rule.tool in ("write", "edit")]
     for part in script.parts if of_files else ():
         if isinstance(part, Redirect) and part.access == "write":
@@ -239,9 +235,7 @@ _CHANGES = re.compile(
 
 
 def _described(reasons: Sequence[tuple[ScriptPart, str]]) -> CommandParts:
-    """The texts of parts that may do more than read, each with its reason, and of the commands that they start; those
-    that change or delete something come first.
-    """
+    """The parts that may do more than read, and the commands that they start; what changes something comes first."""
     found: list[tuple[str, str]] = []
     for part, reason in reasons:
         if not isinstance(part, SimpleCommand):

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from codelet.errors import UsageError
-from codelet.safety.audit.log import AuditError, AuditLog, AuditReport, canonical, record_hash, verify
+from codelet.safety.audit import AuditError, AuditLog, AuditReport, canonical, record_hash, verify
 from tests.support.amount import FULL
 from tests.support.program import CODELET
 from tests.support.waiting import PATIENCE, until
@@ -78,7 +78,7 @@ def test_random_tamperings_are_found_where_they_are(tmp_path: Path, lines: list[
             # The end was cut off: the missing closing record says so.
             assert line == len(part)
             continue
-        assert report.problems[0].line in (line, line + 1), (line, report.problems[:2])
+        assert report.problems[0][0] in (line, line + 1), (line, report.problems[:2])
 
 
 def test_tamperings_of_the_long_file(tmp_path: Path, lines: list[bytes]) -> None:
@@ -86,7 +86,7 @@ def test_tamperings_of_the_long_file(tmp_path: Path, lines: list[bytes]) -> None
     for _ in range(3):
         changed, line = tampered(lines, source)
         report = report_of(tmp_path / "a", changed)
-        found = [problem.line for problem in report.problems] or ([len(lines)] if report.unclosed else [])
+        found = [line for line, _ in report.problems] or ([len(lines)] if report.unclosed else [])
         assert found
         assert found[0] in (line, line + 1)
 
@@ -94,7 +94,7 @@ def test_tamperings_of_the_long_file(tmp_path: Path, lines: list[bytes]) -> None
 def test_one_change_is_one_problem(tmp_path: Path, lines: list[bytes]) -> None:
     changed = [*lines[:50], lines[50].replace(b"ls 49", b"rm 49"), *lines[51:100]]
     report = report_of(tmp_path / "a", changed)
-    assert [(problem.line, problem.what.partition(":")[0]) for problem in report.problems] == [(51, "changed")]
+    assert [(line, what.partition(":")[0]) for line, what in report.problems] == [(51, "changed")]
 
 
 def test_each_tampering_is_told_with_its_line_and_the_records_that_do_not_follow(
@@ -115,7 +115,7 @@ def test_each_tampering_is_told_with_its_line_and_the_records_that_do_not_follow
         ([*part[:4], b"", *part[4:]], [(5, [])]),
     ):
         report = report_of(tmp_path / "a", changed)
-        found = [(one.line, re.findall(r"\d+", one.what)) for one in report.problems]
+        found = [(line, re.findall(r"\d+", what)) for line, what in report.problems]
         assert found == expected
         assert report.last_hash == json.loads(changed[-1])["hash"]
 
@@ -138,7 +138,7 @@ def test_who_closed_and_who_did_not_is_told_by_session(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b'{"half')
     problems = verify(path).problems
-    assert [problem.line for problem in problems] == [6]
+    assert [line for line, _ in problems] == [6]
     with pytest.raises(UsageError, match="cannot read"):
         verify(tmp_path / "missing")
 
@@ -205,23 +205,23 @@ def test_audit_trail_is_broken_by_a_change_with_its_own_hash_made_anew(tmp_path:
     record["hash"] = record_hash(record)
     changed = [*lines[:50], canonical(record), *lines[51:100]]
     report = report_of(tmp_path / "a", changed)
-    assert [problem.line for problem in report.problems] == [52]
+    assert [line for line, _ in report.problems] == [52]
 
 
 def test_a_file_without_its_beginning_is_told(tmp_path: Path, lines: list[bytes]) -> None:
-    assert [problem.line for problem in report_of(tmp_path / "a", lines[3:10]).problems] == [1]
+    assert [line for line, _ in report_of(tmp_path / "a", lines[3:10]).problems] == [1]
 
 
 def test_a_cut_end_is_seen(tmp_path: Path, lines: list[bytes]) -> None:
     assert len(report_of(tmp_path / "a", lines[:-1]).unclosed) == 1
     (tmp_path / "a").write_bytes(b"\n".join(lines))
-    assert verify(tmp_path / "a").problems[0].line == len(lines)
+    assert verify(tmp_path / "a").problems[0][0] == len(lines)
 
 
 WRITER = (
     "import sys\n"
     "from pathlib import Path\n"
-    "from codelet.safety.audit.log import AuditLog\n"
+    "from codelet.safety.audit import AuditLog\n"
     "log = AuditLog(Path(sys.argv[1]))\n"
     "for number in range(int(sys.argv[2])):\n"
     "    log.record('execution', text='x' * (number % 50), writer=sys.argv[3])\n"
@@ -284,7 +284,7 @@ def test_a_half_line_does_not_part_the_chain(tmp_path: Path) -> None:
         previous = record["hash"] = record_hash(record)
         anew.append(canonical(record))
     report = report_of(path, anew + rest)
-    assert [problem.line for problem in report.problems] == [len(first) + 1]
+    assert [line for line, _ in report.problems] == [len(first) + 1]
 
 
 @pytest.mark.parametrize("kind", ["FIFO", "device"])

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from codelet.safety.secrets import Masker, SecretPrefilter
+from codelet.safety.secrets import Masker, MaskStream, SecretPrefilter
 from codelet.system.process import child_environment
 
 KEY = "sk-ant-api03-Zk4/x9Qw+eR7tY2u-IoP5aS8dF1gH3jK6lXcVbNm"
@@ -63,10 +63,10 @@ def test_every_form_is_masked(name: str) -> None:
 @pytest.mark.parametrize("size", [1, 7, 64])
 def test_a_cut_between_chunks_hides_nothing(size: int) -> None:
     text = f"line one\nkey: {KEY}\nlast {KEY[10:]}"
-    stream = Masker(ENVIRONMENT).stream()
+    stream = MaskStream(Masker(ENVIRONMENT))
     masked = "".join(stream.feed(text[at : at + size]) for at in range(0, len(text), size)) + stream.flush()
     assert masked == Masker(ENVIRONMENT).mask(text)
-    long = Masker(ENVIRONMENT).stream()
+    long = MaskStream(Masker(ENVIRONMENT))
     run = "x" * 40_000 + KEY + "y" * 40_000
     assert KEY not in "".join(long.feed(run[at : at + 4_000]) for at in range(0, len(run), 4_000)) + long.flush()
 
@@ -76,7 +76,7 @@ def test_a_cut_between_chunks_hides_nothing(size: int) -> None:
 def test_a_secret_with_blanks_is_masked_whole_however_it_is_cut(secret: str, size: int) -> None:
     masker = Masker({"THE_PASSPHRASE": secret})
     text = f"it is {secret}, a {secret[:5]} one; {secret} {secret[:8]}"
-    stream = masker.stream()
+    stream = MaskStream(masker)
     shown = [stream.feed(text[at : at + size]) for at in range(0, len(text), size)]
     assert "".join(shown) + stream.flush() == masker.mask(text)
     assert masker.mask(text).count("[masked THE_PASSPHRASE]") == 2
@@ -127,7 +127,7 @@ def test_short_values_are_no_secrets_and_given_ones_are() -> None:
 
 
 def test_a_stream_holds_back_only_what_may_become_a_secret() -> None:
-    stream = Masker({"SOME_KEY": "correct horse"}).stream()
+    stream = MaskStream(Masker({"SOME_KEY": "correct horse"}))
     shown = [stream.feed(piece) for piece in ("one tw…", "a corr", "uption, a correct hor", "n…")]
     assert shown == ["one tw…", "a ", "corruption, a ", "correct horn…"]
     assert (stream.feed("!rect horse"), stream.flush(), stream.flush()) == ("!", "rect horse", "")
@@ -137,7 +137,7 @@ def test_a_stream_holds_back_only_what_may_become_a_secret() -> None:
 def test_secrets_that_share_letters_are_masked_whole_however_they_are_cut(size: int) -> None:
     masker = Masker({"ONE": "abcabcabcabc-end-of-one", "TWO": "of-one-abcabcabcabc"})
     text = "abcabcabcabc-end-of-one-abcabcabcabcabc, of-one-abcabcabcabc-end-of-one-abc"
-    stream = masker.stream()
+    stream = MaskStream(masker)
     assert "".join(
         stream.feed(text[at : at + size]) for at in range(0, len(text), size)
     ) + stream.flush() == masker.mask(text)

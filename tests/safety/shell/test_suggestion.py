@@ -125,7 +125,7 @@ def test_the_exact_command_where_a_rule_would_be_too_much(workspace: Path, comma
     policy = Policy(workspace)
     verdict = ask(policy, command)
     assert (verdict.action, verdict.suggestion, verdict.exactly) == ("ask", None, command)
-    policy.allow_exactly(command, verdict.parts)
+    policy.exact.add((command, verdict.parts))
     assert ask(policy, command).action == "allow"
     assert policy.rules["allow"] == [f"bash, exactly: {command}"]
     for other in (f"{command} -x", f"{command} ", f"{command}; touch y", f"touch y; {command}"):
@@ -145,7 +145,7 @@ def test_exactly_is_no_more_than_that(workspace: Path) -> None:
     command = "cd src && cat data/x | node y.js"
     policy = Policy(workspace)
     verdict = ask(policy, command)
-    policy.allow_exactly(command, verdict.parts)
+    policy.exact.add((command, verdict.parts))
     assert ask(policy, command).action == "allow"
     (workspace / "src" / "data").symlink_to(workspace.parent)
     changed = ask(policy, command)
@@ -154,7 +154,7 @@ def test_exactly_is_no_more_than_that(workspace: Path) -> None:
     (workspace / "src" / "data").unlink()
     policy = Policy(workspace, deny=["bash(git push *)"], ask=["bash(node *)"])
     for line in ("node x; git push", "node x"):
-        policy.allow_exactly(line, ask(Policy(workspace), line).parts)
+        policy.exact.add((line, ask(Policy(workspace), line).parts))
     assert ask(policy, "node x; git push").action == "deny"
     assert ask(policy, "node x").action == "ask"
 

@@ -150,21 +150,14 @@ def _masked(value: object) -> object:
     return _masked(str(value))
 
 
-class AuditProblem(Record):
-    """A problem at a line of the file, counted from 1."""
-
-    line: int
-    what: str
-
-
 class AuditReport(Record):
-    """The number of records, the problems, and the last hash, for a copy elsewhere.
+    """The number of records, the problems, each with its line from 1 on, and the last hash, for a copy elsewhere.
 
     `unclosed` names the sessions without a closing record: each still runs, was killed, or had its end cut off.
     """
 
     records: int
-    problems: tuple[AuditProblem, ...]
+    problems: tuple[tuple[int, str], ...]
     last_hash: str
     unclosed: tuple[str, ...]
 
@@ -177,23 +170,23 @@ def verify(path: Path) -> AuditReport:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise UsageError(f"cannot read the audit file {path}: {error.strerror}") from error
-    problems: list[AuditProblem] = []
+    problems: list[tuple[int, str]] = []
     records, number, previous = 0, 0, FIRST
     unclosed: dict[str, None] = {}
     for at, line in enumerate(lines[:-1], 1):
         record = _parsed(line)
         if record is None:
-            problems.append(AuditProblem(at, "changed or added: it is no audit record"))
+            problems.append((at, "changed or added: it is no audit record"))
             continue
         records += 1
         sound = record["hash"] == record_hash(record) and canonical(record) == line
         expected = number + 1
         number = record["n"] if sound else expected
         if not sound:
-            problems.append(AuditProblem(at, "changed: its content does not fit its hash"))
+            problems.append((at, "changed: its content does not fit its hash"))
         elif number != expected or record["previous"] != previous:
             what = f"record {number} does not follow record {expected - 1} as it stands here"
-            problems.append(AuditProblem(at, f"a line was changed, removed, added or moved: {what}"))
+            problems.append((at, f"a line was changed, removed, added or moved: {what}"))
         previous = record["hash"]
         if not sound and (following := _parsed(lines[at])):  # so one changed line is one problem, not two
             previous = following["previous"]
@@ -202,7 +195,7 @@ def verify(path: Path) -> AuditReport:
         else:
             unclosed.setdefault(record["session"])
     if lines[-1]:
-        problems.append(AuditProblem(len(lines), "the last line is cut off"))
+        problems.append((len(lines), "the last line is cut off"))
     return AuditReport(records, tuple(problems), previous, tuple(unclosed))
 
 

@@ -1,1 +1,0 @@
-"""The audit file: written by `log`, checked by `verify`. Empty, so that each can be imported alone."""
