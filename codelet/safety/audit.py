@@ -185,7 +185,7 @@ def verify(path: Path) -> AuditReport:
         if not sound:
             problems.append((at, "changed: its content does not fit its hash"))
         elif number != expected or record["previous"] != previous:
-            what = f"record {number} does not follow record {expected - 1} as it stands here"
+            what = f"record {number} does not continue record {expected - 1}"
             problems.append((at, f"a line was changed, removed, added or moved: {what}"))
         previous = record["hash"]
         if not sound and (following := _parsed(lines[at])):  # so one changed line is one problem, not two
