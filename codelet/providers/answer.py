@@ -283,9 +283,8 @@ async def chunks_of(
     for each in text.flush():
         is_empty = False
         yield each
-    is_whole = finish is not None and not decoder.last_events
-    if end is not None:
-        is_whole = end is not DONE or finish is not None or decoder.done_finishes
+    signs = end is not None, finish is not None
+    is_whole = end not in (None, DONE) or (all(signs) if decoder.last_events else any(signs))
     if not is_whole and not (is_empty and decoder.may_be_empty):
         raise ProviderError(NO_MARKER, retryable=True)
     yield protocol.FinishChunk(finish or "stop")

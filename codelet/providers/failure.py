@@ -56,7 +56,9 @@ def http_failure(
     detail = error_detail(without_key(body, key))
     lowered = detail.lower() + body[:2_000].lower()
     overflow = is_overflow(lowered, status)
-    if proxy and not _is_of_server(status, headers, body):
+    of_proxy = status == 407 or any(name.startswith("proxy-") for name in headers)
+    has_message = isinstance(json_error(body), str)
+    if proxy and status != 413 and (of_proxy or not has_message):  # after a 413 the prompt has to be shorter
         headline = f"{place}, through the proxy {proxy}, answered with status {status}; check the proxy variables"
         if status == 407:
             headline = f"the proxy {proxy} wants credentials (407); {PROXY_LOGIN}"
@@ -111,15 +113,6 @@ def _failure(
         window=reported_number("window", body) if overflow else None,
         prompt_size=reported_number("prompt_size", body) if overflow else None,
     )
-
-
-def _is_of_server(status: int, headers: dict[str, str], body: str) -> bool:
-    """Return whether an answer through a proxy is the server's: a JSON error with a message, without a proxy's headers.
-
-    A 413 counts as the server's in any form: the prompt has to be shorter.
-    """
-    of_proxy = status == 407 or any(name.startswith("proxy-") for name in headers)
-    return status == 413 or (not of_proxy and isinstance(json_error(body), str))
 
 
 def json_error(body: str) -> Any:

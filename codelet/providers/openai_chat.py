@@ -71,16 +71,6 @@ class OpenAIChatProvider(OpenAIWire):
         return self._pictures.spread(messages)
 
     def _items(self, message: Message) -> list[dict[str, Any]]:
-        wire, marks, asks = self._wire(message), self.quirks.cache_marks, message["role"] != "assistant"
-        shown = images_of(message) if message["role"] == "user" else ()
-        pictures = [{"type": "image_url", "image_url": {"url": address_of(each)}} for each in shown]
-        if pictures or (marks and asks):
-            wire["content"] = [*pictures, {"type": "text", "text": wire["content"] or ""}]
-        if marks or (asks and self.quirks.alternating):
-            wire["content"] = wire.pop("content") or ""  # last, where it can be marked or continued
-        return [wire]
-
-    def _wire(self, message: Message) -> dict[str, Any]:
         wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}
         own = message.get("origin") == self.origin and not self.quirks.strict
         if "tool_calls" in message:
@@ -91,7 +81,15 @@ class OpenAIChatProvider(OpenAIWire):
             wire.update(self._returned_fields(message))
             if "inline_reasoning" in message and not self.quirks.signatures:  # else the signature replaces it
                 wire["content"] = f"{message['inline_reasoning']}{message['content'] or ''}"
-        return self.quirks.completed(wire)
+        wire = self.quirks.completed(wire)
+        marks, asks = self.quirks.cache_marks, message["role"] != "assistant"
+        shown = images_of(message) if message["role"] == "user" else ()
+        pictures = [{"type": "image_url", "image_url": {"url": address_of(each)}} for each in shown]
+        if pictures or (marks and asks):
+            wire["content"] = [*pictures, {"type": "text", "text": wire["content"] or ""}]
+        if marks or (asks and self.quirks.alternating):
+            wire["content"] = wire.pop("content") or ""  # last, where it can be marked or continued
+        return [wire]
 
     def _returned_fields(self, message: Message) -> dict[str, Any]:
         """The reasoning fields of an assistant's message, as the server sent them."""
@@ -135,8 +133,6 @@ _UNUSABLE = ("MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSIN
 
 class ChatDecoder(protocol.Decoder):
     """The decoder for Chat Completions. `charged`: the usage says what the request cost."""
-
-    done_finishes = True
 
     def __init__(self, *, charged: bool = False) -> None:
         self._charged = charged

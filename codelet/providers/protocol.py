@@ -137,9 +137,7 @@ class Decoder(ABC):
     """Turns the events of one answer into chunks."""
 
     last_events: ClassVar[frozenset[str]] = frozenset()
-    """The types that end the answer; without them it ends with a finish reason."""
-    done_finishes: ClassVar[bool] = False
-    """`[DONE]` alone is a finish marker."""
+    """The types that end the answer; without them it ends with a finish reason, or with `[DONE]` alone."""
     may_be_empty: ClassVar[bool] = True
     """A stream without any event is an empty answer."""
 

@@ -303,7 +303,11 @@ class LiteLLMProcess:
         service = None
         try:
             service = await _start()
-            self.ready.set_result(await _imported(service, import_seconds))
+            async with asyncio.timeout(import_seconds):
+                line = await service.read_line()
+            if (failed := json.loads(line).get("failed") if line else _ended(service)) is not None:
+                raise failure_in(failed)
+            self.ready.set_result(service)
             while (line := await service.read_line()) is not None:
                 answer = json.loads(line)
                 queue = self._answers.get(answer["id"])
@@ -311,6 +315,9 @@ class LiteLLMProcess:
                     self._answers.pop(answer["id"], None)
                 if queue is not None:
                     queue.put_nowait(answer)
+        except TimeoutError:
+            late = f"litellm was not imported within {import_seconds:g} s; it was ended"
+            self.ready.set_exception(ProviderError(late))
         except (CodeletError, ServiceError) as error:
             if not self.ready.done():
                 self.ready.set_exception(error)
@@ -340,18 +347,6 @@ async def _start() -> Service:
         return await start_service(command, cwd=Path.cwd(), environment=environment, limit=LONGEST_LINE)
     except (StartError, OSError) as error:
         raise ProviderError(f"litellm's process cannot be started: {error}") from error
-
-
-async def _imported(service: Service, seconds: float) -> Service:
-    """Return the service when litellm is imported. Raises CodeletError."""
-    try:
-        async with asyncio.timeout(seconds):
-            line = await service.read_line()
-    except TimeoutError:
-        raise ProviderError(f"litellm was not imported within {seconds:g} s; it was ended") from None
-    if (failed := json.loads(line).get("failed") if line else _ended(service)) is not None:
-        raise failure_in(failed)
-    return service
 
 
 async def _write(service: Service, message: dict[str, Any]) -> None:
