@@ -114,7 +114,7 @@ def conversation_targets(
         larger = [target for target in found if smaller < target.size < total]
         found = [SizeTarget(size=wanted, whole=wanted * 95 // 100, unseen=wanted * 95 // 100), *larger]
     if not found:
-        from codelet.context.compaction.plan import IrreducibleContext
+        from codelet.context.compaction.engine import IrreducibleContext
 
         now, beside = window.size(parts), window.beside(parts)
         limit = size.of(now) if size is not None else window.budget.limit

@@ -139,7 +139,7 @@ class Compactor:
         `instruction` is what the user asked to keep, `size` the wanted size of the next request.
         """
         from codelet.context.allotment import NothingToCompact
-        from codelet.context.compaction.plan import IrreducibleContext
+        from codelet.context.compaction.engine import IrreducibleContext
         from codelet.system.machine import give_back_memory
 
         before = self._window.size(self._conversation)
@@ -209,8 +209,7 @@ class Compactor:
         IrreducibleContext and, by hand, NothingToCompact.
         """
         from codelet.context.allotment import BESIDE, conversation_targets, passed_shares
-        from codelet.context.compaction.engine import compact
-        from codelet.context.compaction.plan import CompactionSettings, IrreducibleContext
+        from codelet.context.compaction.engine import CompactionSettings, IrreducibleContext, compact
 
         window, body, beside = self._window, snapshot.body, self._window.beside(snapshot)
         settings = CompactionSettings(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
-from codelet.context.inputs import Attached, Excerpt, Input, Piped, byte_length, composed, cut_in, line_count
+from codelet.context.inputs import Attached, Excerpt, Input, Piped, byte_length, composed, cut, cut_in, line_count
 from codelet.context.tokens import CHARACTERS_PER_TOKEN
 from codelet.events import Cut
 from codelet.messages import Message, Picture, newest_prompt, user
@@ -78,8 +78,6 @@ class Entry:
         cap = self._room() if most is None else min(most, self._room())
         if len(text) <= cap:
             return text
-        from codelet.context.compaction.plan import cut
-
         key = self._archived("tool", text)
         self.reduced.append(f"a tool result of {len(text):,} characters was cut to its head and tail")
         return cut(text, cap, key if self._recall else "")

@@ -173,3 +173,20 @@ def ends(text: str, room: int) -> tuple[int, int]:
     most, start = room * 6 // 10, len(text) - room * 4 // 10
     head = text.rfind("\n", most // 2, most) + 1 or most
     return head, text.find("\n", start, start + room * 2 // 10) + 1 or start
+
+
+def cut(text: str, most: int, recall_id: str = "") -> str:
+    """Cut a text to `most` characters: head and tail, 60 to 40.
+
+    The marker has the number of lines left out, and the `recall_id` of the whole text.
+    """
+    if len(text) <= most:
+        return text
+    total = text.count("\n") + 1
+    hint = f"; recall entry={recall_id}" if recall_id else ""
+    marker = f"\n[… {{}} lines left out of {len(text)} characters{hint} …]\n"
+    if (room := most - len(marker.format(total))) < 40:
+        return text[: max(0, most)]
+    head, tail = ends(text, room)
+    left_out = max(0, total - text.count("\n", 0, head) - text.count("\n", tail) - 1)
+    return f"{text[:head].removesuffix(chr(10))}{marker.format(left_out)}{text[tail:]}"

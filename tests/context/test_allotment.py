@@ -6,7 +6,7 @@ import pytest
 
 from codelet.context import CompactionOptions, ContextWindow
 from codelet.context.allotment import Size, category_sizes, conversation_targets, refused_limit
-from codelet.context.compaction.plan import IrreducibleContext
+from codelet.context.compaction.engine import IrreducibleContext
 from codelet.context.tokens import Budget, Reason
 from codelet.conversation import Conversation
 from codelet.messages import Message, assistant, reminder, segment, user

@@ -6,7 +6,7 @@ import pytest
 
 from codelet import events
 from codelet.context.allotment import BESIDE, NothingToCompact, Size, parsed, smaller_size
-from codelet.context.compaction.plan import IrreducibleContext
+from codelet.context.compaction.engine import IrreducibleContext
 from codelet.loop.session import Session
 from tests.context.conftest import Open
 from tests.context.scripted import by_hand, compactions, fill, turn

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from codelet.context.archive import Archive, text_in
-from codelet.context.compaction.engine import compact
+from codelet.context.compaction.engine import CompactionSettings, IrreducibleContext, compact
 from codelet.context.compaction.observed import ANCHORS, TurnAnchor, scores
-from codelet.context.compaction.plan import CompactionSettings, IrreducibleContext
 from codelet.context.compaction.reading import ReadSession
 from codelet.context.compaction.segments import parse_segment
 from codelet.context.narrative import Handoffs, NarrativeCheck

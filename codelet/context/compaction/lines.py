@@ -14,17 +14,28 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from codelet.context.compaction.lexicon import as_changed, clip, common_cap, named_pieces, names_of, pieces, pieces_in
 from codelet.context.compaction.observed import Observation, gone_after
-from codelet.context.compaction.reading import DecodedCall, ReadSession, SessionPiece, strings
+from codelet.context.compaction.reading import (
+    DecodedCall,
+    ReadSession,
+    SessionPiece,
+    as_changed,
+    clip,
+    common_cap,
+    named_pieces,
+    names_of,
+    pieces,
+    pieces_in,
+    strings,
+)
 
 # The share of all prompts in percent of the room; it grows up to `_WORDS_MOST` while a prompt has less than `_SHORT`.
 # If prompts would get less than `_SHORTEST` characters, only the newest get a line, of `_SHORT` characters at most.
 _WORDS, _WORDS_MOST, _SHORT, _SHORTEST = 20, 50, 240, 24
 # From so many turns with the same prompt, only the first and the last are named.
 _MOST_REPEATS = 9
-# Weights of a sentence: in a turn's last text, after a failed call, right before a call, in the oldest text.
-_CLOSES, _AFTER_FAILURE, _BEFORE_CALL, _OLDEST_TEXT = 1.5, 2.0, 0.4, 0.3
+# Weights of a sentence: in a turn's last text, right before a call, in the oldest text.
+_CLOSES, _BEFORE_CALL, _OLDEST_TEXT = 1.5, 0.4, 0.3
 _CODE_BLOCK = 160
 _FENCE = re.compile(r"(?:^[^\n]*[:：][ \t]*\n\s*)?(^[ \t]*```.*?(?:^[ \t]*```|\Z))", re.MULTILINE | re.DOTALL)
 _LEADS_IN = (":", "：")
@@ -148,24 +159,20 @@ def agents_prose(
     """
     closing = {each.turn: each.number for each in session.pieces if each.kind == "agent" and each.text.strip()}
     found: dict[str, tuple[Line, float]] = {}
-    after_failure = False
     for piece, following in zip(session.pieces, [*session.pieces[1:], None], strict=True):
-        if piece.kind == "result":
-            after_failure = after_failure or piece.failed
-        elif piece.kind == "user":
-            after_failure = False
-        elif piece.number in old and piece.kind == "agent" and (lines := prose_lines(as_changed(piece.text)[0])):
-            calls = following is not None and following.kind == "call"
-            weight = (_OLDEST_TEXT + (1 - _OLDEST_TEXT) * piece.number / len(session.pieces)) * lifts[piece.turn]
-            weight *= _CLOSES if closing[piece.turn] == piece.number else _AFTER_FAILURE if after_failure else 1.0
-            lines = lines[:-1] if calls and lines[-1].endswith(_LEADS_IN) else lines
-            rows_of = [(row, part) for row, line in enumerate(lines) for part in _SENTENCE.split(line) if part]
-            sentences = [(row, text) for row, part in rows_of for text in map(str.strip, pieces(part)) if text]
-            for place, (row, text) in enumerate(sentences, 1):
-                announces = calls and place == len(sentences)
-                found.pop(text, None)
-                found[text] = Line(piece, row, text), weight * (_BEFORE_CALL if announces else 1)
-            after_failure = False
+        if piece.number not in old or piece.kind != "agent":
+            continue
+        calls = following is not None and following.kind == "call"
+        weight = (_OLDEST_TEXT + (1 - _OLDEST_TEXT) * piece.number / len(session.pieces)) * lifts[piece.turn]
+        weight *= _CLOSES if closing.get(piece.turn) == piece.number else 1
+        lines = prose_lines(as_changed(piece.text)[0])
+        lines = lines[:-1] if calls and lines and lines[-1].endswith(_LEADS_IN) else lines
+        rows_of = [(row, part) for row, line in enumerate(lines) for part in _SENTENCE.split(line) if part]
+        sentences = [(row, text) for row, part in rows_of for text in map(str.strip, pieces(part)) if text]
+        for place, (row, text) in enumerate(sentences, 1):
+            announces = calls and place == len(sentences)
+            found.pop(text, None)
+            found[text] = Line(piece, row, text), weight * (_BEFORE_CALL if announces else 1)
     words = {word: is_name for text in found for word, is_name in names_of(text).items()}
     worth = {word: _WANTED if word in wanted else 1.0 + is_name for word, is_name in words.items()}
     best = _best([line for line, _ in found.values()], [weight for _, weight in found.values()], worth, room)

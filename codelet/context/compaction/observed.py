@@ -14,13 +14,15 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from codelet.call_record import CallRecord
-from codelet.context.compaction.lexicon import clip, is_name, names_in
 from codelet.context.compaction.reading import (
     DecodedCall,
     ReadSession,
     SessionPiece,
+    clip,
     first_error,
     inside,
+    is_name,
+    names_in,
     strings,
 )
 
@@ -222,10 +224,8 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
         else:
             others.append(fact)
     newest_first = sorted(runs.values(), key=lambda ran: (ran[-1].number, ran[-1].turn), reverse=True)
-    failed_first = sorted(
-        newest_first, key=lambda ran: (ran[-1].good is not False, all(f.good is not False for f in ran))
-    )
-    rows = [(ran[-1], _run_row(ran)) for ran in failed_first]
+    newest_first.sort(key=lambda ran: (ran[-1].good is not False, all(fact.good is not False for fact in ran)))
+    rows = [(ran[-1], _run_row(ran)) for ran in newest_first]
     rows += [(fact, f"t{fact.turn} {fact.kind} {fact.what}") for fact in (*reversed(others), *reversed(files.values()))]
     fitting: list[tuple[int, int, str]] = []
     for fact, row in rows:

@@ -18,8 +18,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from codelet.context.compaction.engine import compact
-from codelet.context.compaction.plan import CompactionSettings, IrreducibleContext
+from codelet.context.compaction.engine import CompactionSettings, IrreducibleContext, compact
 from codelet.context.tokens import estimate_message
 from codelet.messages import unpaired
 from scripts.bench.context import recall

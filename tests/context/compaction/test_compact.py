@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from codelet.context.compaction.engine import compact
-from codelet.context.compaction.lexicon import clip, is_noise
+from codelet.context.compaction.engine import CompactionSettings, compact
 from codelet.context.compaction.lines import prose_lines
 from codelet.context.compaction.observed import ANCHORS
-from codelet.context.compaction.plan import CompactionSettings
+from codelet.context.compaction.reading import clip, is_noise
 from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, parse_segment, render
 from codelet.context.tokens import SizeTarget
 from codelet.messages import NO_RESULT, normalise

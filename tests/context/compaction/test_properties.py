@@ -11,8 +11,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codelet.context.compaction.engine import Compacted, compact
-from codelet.context.compaction.plan import IrreducibleContext
+from codelet.context.compaction.engine import Compacted, IrreducibleContext, compact
 from tests.context.compaction.lists import BROKEN, pairing_faults, reminders, sessions, size
 from tests.support.amount import amount
 

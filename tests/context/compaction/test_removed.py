@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codelet.context.compaction.engine import compact
-from codelet.context.compaction.lexicon import as_changed
+from codelet.context.compaction.reading import as_changed
 from tests.context.compaction.lists import Message, coding_session, says, segments_of, user
 from tests.context.compaction.planted import GOOD, did
 

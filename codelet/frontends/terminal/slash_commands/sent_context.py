@@ -231,7 +231,7 @@ async def compact_now(repl: ReplControls, argument: str) -> None:
 
 def _preview(screen: Screen, session: Session, instruction: str, size: Size | None) -> None:
     """Show what a compaction would do."""
-    from codelet.context.compaction.plan import IrreducibleContext
+    from codelet.context.compaction.engine import IrreducibleContext
 
     try:
         seen = session.compactor.preview(instruction, size)
