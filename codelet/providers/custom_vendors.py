@@ -12,10 +12,9 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
-from codelet.providers.catalog import Vendor, Wire, vendor_from, vendor_of
+from codelet.providers.catalog import Quirks, Vendor, Wire, vendor_from, vendor_of
 from codelet.providers.connection import http_address
 from codelet.providers.facts import on_this_machine
-from codelet.providers.quirks import Quirks
 from codelet.system.text.secret_shapes import is_secret
 
 _Text = Annotated[str, Meta(pattern=r"\S")]

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from codelet.providers.catalog import Vendor, real_name, table, vendor_of
+from codelet.providers.catalog import EffortField, Vendor, real_name, table, vendor_of
 from codelet.providers.facts import ModelFacts, model_facts
 from codelet.providers.protocol import Effort
-from codelet.providers.quirks import EffortField
 
 Form = EffortField | Literal["adaptive"]
 """A field of Chat Completions or Responses, or the form of Anthropic's Messages."""

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from codelet.errors import UsageError
 from codelet.providers.catalog import (
     CUSTOM,
+    Quirks,
     Vendor,
     asked_wire,
     holds,
@@ -20,7 +21,6 @@ from codelet.providers.catalog import (
     vendors,
 )
 from codelet.providers.facts import model_facts, on_this_machine
-from codelet.providers.quirks import Quirks
 from codelet.record import Record
 from codelet.system.text.secret_shapes import without_login
 

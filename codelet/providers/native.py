@@ -15,16 +15,23 @@ from contextlib import aclosing
 from operator import is_
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from codelet import prompt
 from codelet.errors import ProviderError
-from codelet.messages import Message, Picture, has_reasoning, without_reasoning
+from codelet.messages import (
+    Message,
+    Picture,
+    assistant,
+    has_reasoning,
+    images_of,
+    kind_of,
+    user,
+    without_reasoning,
+)
 from codelet.providers import protocol
-from codelet.providers.catalog import Wire, table, table_names
+from codelet.providers.catalog import EffortField, Quirks, Wire, table, table_names
 from codelet.providers.endpoint import Endpoint, quirks_of
 from codelet.providers.http import HttpClient
-from codelet.providers.protocol import as_count, value_at
-from codelet.providers.quirks import EffortField, Quirks, Turns, prompt_last
 from codelet.system.text import valid_unicode
-from codelet.usage import Usage
 
 if TYPE_CHECKING:
     from codelet.providers.effort import AskedEffort, Form
@@ -220,18 +227,15 @@ class NativeProvider(ABC):
     def drops_thinking(self) -> bool:
         return self.quirks.drops_thinking
 
-    @property
-    def _returned(self) -> Returned:
-        """The reasoning that goes back; all of it if the server requires some on every call."""
-        if not self.prefix_bound or not self.checks_prefix:
-            return "all"
-        if self.drops_thinking:
-            return "none"
-        return "all" if self.quirks.reasoning else "valid"
-
     def _encode_anew(self) -> None:
         """Encode messages in another way from now on."""
-        self._cache = PrefixCache(self._encode, self._returned, bound=self.prefix_bound and self.checks_prefix)
+        bound = self.prefix_bound and self.checks_prefix
+        returned: Returned = "all"
+        if bound and not self.quirks.reasoning:  # else the server requires some on every call
+            returned = "valid"
+        if bound and self.drops_thinking:
+            returned = "none"
+        self._cache = PrefixCache(self._encode, returned, bound=bound)
 
     def drop_thinking(self) -> None:
         """Leave earlier reasoning out from now on: the server has refused it for its prefix."""
@@ -348,31 +352,65 @@ class NativeProvider(ABC):
                 raise
 
 
-def usage_of(reported: object, prompt: str = "prompt", answer: str = "completion") -> Usage:
-    """The usage in a `usage` object of OpenAI's wires, whose prompt tokens include cached ones.
+_SEPARATOR = "\n\n"
+_SHORT_PROMPT = 4_000
+"""Characters of a prompt that a local server can read twice."""
 
-    `prompt` and `answer` are the words in the names of the fields: Responses has "input" and "output".
-    Gemini and xAI leave reasoning out of `completion_tokens`, though it is charged as output: only their total has it.
+
+class Turns:
+    """Makes user and assistant take turns. A longer list gives the same objects again, which stay encoded.
+
+    Many chat templates refuse two user messages in a row, and a user message after a tool's. Reminders are separate
+    messages, and a stopped turn ends with results: so user messages in a row become one, reminders become part of the
+    result before them, and a short message fills a missing turn.
     """
 
-    def count(*names: str) -> int:
-        return as_count(value_at(reported, *names))
+    def __init__(self) -> None:
+        self._no_prompt, self._no_answer = user(prompt.NO_PROMPT), assistant(prompt.NO_ANSWER)
+        self._joined: dict[tuple[int, ...], tuple[list[Message], Message]] = {}
 
-    read, written = f"{prompt}_tokens_details", f"{answer}_tokens_details"
-    cache_write = count(read, "cache_write_tokens") or count("cache_creation_input_tokens")
-    usage = Usage(
-        total_input=count(f"{prompt}_tokens"),
-        cache_read=count(read, "cached_tokens") or count("prompt_cache_hit_tokens"),
-        cache_write=cache_write,
-        output=count(f"{answer}_tokens"),
-        reasoning=count(written, "reasoning_tokens"),
-        cache_write_hour=min(count(read, "cache_creation_token_details", "ephemeral_1h_input_tokens"), cache_write),
-    )
-    missing = count("total_tokens") - usage.total_input - usage.output
-    cached = (usage.cache_read, usage.cache_write, usage.cache_read + usage.cache_write)  # gateways count them twice
-    if usage.total_input and missing > 0 and usage.reasoning in (0, missing) and missing not in cached:
-        usage = usage.replace(output=usage.output + missing, reasoning=missing)
-    return usage.consistent
+    def of(self, messages: Sequence[Message]) -> list[Message]:
+        runs: list[list[Message]] = []
+        before = ""
+        for message in messages:
+            role = message["role"]
+            if role == "user" and (before == "user" or (before == "tool" and kind_of(message) == "reminder")):
+                runs[-1].append(message)
+                continue
+            if role == "user" and before == "tool":
+                runs.append([self._no_answer])
+            elif role == "assistant" and before in ("", "assistant"):
+                runs.append([self._no_prompt])
+            runs.append([message])
+            before = role
+        known, self._joined = self._joined, {}
+        for run in runs:
+            if len(run) > 1:
+                key = tuple(map(id, run))
+                self._joined[key] = known.get(key) or (run, _joined(run))
+        return [run[0] if len(run) == 1 else self._joined[tuple(map(id, run))][1] for run in runs]
+
+
+def _joined(run: Sequence[Message]) -> Message:
+    joined = run[0].copy()
+    joined["content"] = _SEPARATOR.join(message["content"] or "" for message in run)
+    if images := [image for message in run for image in images_of(message)]:
+        joined["images"] = images
+    return joined
+
+
+def prompt_last(messages: Sequence[Message], tail: int) -> Sequence[Message]:
+    """The messages with the `tail` of volatile reminders before the prompt, for a local server.
+
+    Small models answer what they read last. The next request has the reminders elsewhere, so the prompt is not cached:
+    a long one stays in place.
+    """
+    last = len(messages) - tail - 1
+    if tail == 0 or last < 0 or kind_of(messages[last]) != "prompt":
+        return messages
+    if len(messages[last]["content"] or "") > _SHORT_PROMPT:
+        return messages
+    return [*messages[:last], *messages[last + 1 :], messages[last]]
 
 
 _EMPTY_END = b'"text":""}]}'

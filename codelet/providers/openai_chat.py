@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from codelet.errors import ProviderError
 from codelet.messages import Message, ToolCall, images_of
 from codelet.providers import protocol
+from codelet.providers.catalog import SUMMARIES
 from codelet.providers.endpoint import Endpoint
-from codelet.providers.native import OpenAIWire, address_of, compact_json, usage_of
-from codelet.providers.protocol import as_text, value_at
-from codelet.providers.quirks import SUMMARIES
+from codelet.providers.native import OpenAIWire, address_of, compact_json
+from codelet.providers.protocol import as_text, usage_of, value_at
 from codelet.usage import ChargedUsage, Usage
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from codelet.messages import Message, ToolCall, answer_parts, assistant, images_
 from codelet.providers import protocol
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
-from codelet.providers.native import OpenAIWire, address_of, compact_json, usage_of
-from codelet.providers.protocol import as_text
+from codelet.providers.native import OpenAIWire, address_of, compact_json
+from codelet.providers.protocol import as_text, usage_of
 
 _LEAST_OUTPUT = 16  # the API's minimum
 _NO_OUTPUT = "(no output)"

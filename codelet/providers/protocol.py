@@ -179,6 +179,33 @@ def value_at(value: object, *names: str) -> Any:
     return value
 
 
+def usage_of(reported: object, prompt: str = "prompt", answer: str = "completion") -> Usage:
+    """The usage in a `usage` object of OpenAI's wires, whose prompt tokens include cached ones.
+
+    `prompt` and `answer` are the words in the names of the fields: Responses has "input" and "output".
+    Gemini and xAI leave reasoning out of `completion_tokens`, though it is charged as output: only their total has it.
+    """
+
+    def count(*names: str) -> int:
+        return as_count(value_at(reported, *names))
+
+    read, written = f"{prompt}_tokens_details", f"{answer}_tokens_details"
+    cache_write = count(read, "cache_write_tokens") or count("cache_creation_input_tokens")
+    usage = Usage(
+        total_input=count(f"{prompt}_tokens"),
+        cache_read=count(read, "cached_tokens") or count("prompt_cache_hit_tokens"),
+        cache_write=cache_write,
+        output=count(f"{answer}_tokens"),
+        reasoning=count(written, "reasoning_tokens"),
+        cache_write_hour=min(count(read, "cache_creation_token_details", "ephemeral_1h_input_tokens"), cache_write),
+    )
+    missing = count("total_tokens") - usage.total_input - usage.output
+    cached = (usage.cache_read, usage.cache_write, usage.cache_read + usage.cache_write)  # gateways count them twice
+    if usage.total_input and missing > 0 and usage.reasoning in (0, missing) and missing not in cached:
+        usage = usage.replace(output=usage.output + missing, reasoning=missing)
+    return usage.consistent
+
+
 class Request(Record):
     """One model request. The last `tail` messages are volatile reminders: the cache mark goes before them.
 

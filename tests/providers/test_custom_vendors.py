@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from codelet.providers import catalog
-from codelet.providers.catalog import Vendor, table, vendor_of, vendors
+from codelet.providers.catalog import Quirks, Vendor, table, vendor_of, vendors
 from codelet.providers.custom_vendors import checked_quirks, vendors_from
 from codelet.providers.endpoint import endpoint_for, quirks_of
-from codelet.providers.quirks import Quirks
 from tests.support import repo as repositories
 from tests.support.program import Finished, run
 from tests.support.script import Call, Reply

@@ -15,8 +15,7 @@ from codelet.errors import ProviderError
 from codelet.loop.reply import Reply
 from codelet.messages import tool_result, user
 from codelet.providers import open_provider
-from codelet.providers.native import usage_of
-from codelet.providers.protocol import Chunk, FinishChunk, Provider
+from codelet.providers.protocol import Chunk, FinishChunk, Provider, usage_of
 from codelet.usage import Usage
 from tests.providers.chunks import TOOLS, collect, joined, options, request
 from tests.support.script import Body, HttpError

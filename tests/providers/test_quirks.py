@@ -9,12 +9,11 @@ import pytest
 from codelet.errors import ProviderError
 from codelet.messages import Message, assistant, tool_call, tool_result, user
 from codelet.providers import open_provider
-from codelet.providers.catalog import table, table_names
+from codelet.providers.catalog import NO_REASONING, table, table_names
 from codelet.providers.endpoint import quirks_of
 from codelet.providers.facts import model_facts
 from codelet.providers.native import NativeProvider
 from codelet.providers.protocol import NoteChunk, RetryChunk
-from codelet.providers.quirks import NO_REASONING
 from tests.providers.chunks import TOOLS, collect, joined, options, request
 from tests.support.script import HttpError, Reply
 from tests.support.server import ModelServer

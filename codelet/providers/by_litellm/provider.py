@@ -21,13 +21,12 @@ from codelet.messages import Message, ToolCall, answer_parts
 from codelet.providers import protocol
 from codelet.providers.answer import chunks_of
 from codelet.providers.by_litellm import LONGEST_LINE
-from codelet.providers.catalog import Vendor, asked_wire, holds, real_name, table, vendor_of
+from codelet.providers.catalog import Quirks, Vendor, asked_wire, holds, real_name, table, vendor_of
 from codelet.providers.endpoint import Endpoint, base_of, key_variable
 from codelet.providers.facts import on_this_machine
 from codelet.providers.failure import unreachable
 from codelet.providers.http import show_request
 from codelet.providers.openai_chat import ChatDecoder, OpenAIChatProvider
-from codelet.providers.quirks import Quirks
 from codelet.system.process.service import Service, ServiceError, start_service
 from codelet.system.process.start import StartError
 
