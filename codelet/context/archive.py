@@ -13,7 +13,7 @@ from sys import getsizeof
 from time import process_time
 from typing import Any, NamedTuple
 
-from codelet.context.inputs import place_of_line
+from codelet.context.inputs import cut, place_of_line
 from codelet.context.tokens import characters
 from codelet.messages import call_arguments, call_name, calls_of, images_of, text_of
 from codelet.record import Record
@@ -120,10 +120,7 @@ class Archive:
         if not found:
             return f"Nothing in the archive belongs to turn {turn}."
         text = "\n\n".join(f"[{e.id}, turn {turn}, {e.message.get('role')}]\n{text_in(e)}" for e in found)
-        kept = LONGEST_ANSWER - 80
-        if len(text) <= LONGEST_ANSWER:
-            return text
-        return f"{text[: kept * 2 // 3]}\n[… {len(text) - kept} characters left out …]\n{text[-kept // 3 :]}"
+        return cut(text, LONGEST_ANSWER)
 
     def find(
         self, pattern: str, key: str = "", first: int = 1, longest: int = LONGEST_ANSWER

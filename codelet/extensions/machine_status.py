@@ -7,8 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
-from codelet.context.reminders import Source
-from codelet.context.reminders.sources import Environment
+from codelet.context.reminders import Environment, Source
 from codelet.extensions.base import Command, Extension, OpenedWith
 from codelet.system.machine import MachineState, RunningProcess, machine_state
 from codelet.system.text import one_line

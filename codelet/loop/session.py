@@ -25,7 +25,7 @@ from codelet.context import (
     Reminders,
 )
 from codelet.context.entry import LONGEST_KEPT
-from codelet.context.reminders.sources import own_sources
+from codelet.context.reminders import own_sources
 from codelet.context.tokens import estimate_text
 from codelet.conversation import Conversation, Messages, PlacementChoice
 from codelet.errors import CodeletError, LimitReached, UsageError

@@ -209,7 +209,7 @@ def test_p3_lines_of_the_same_few_words_take_no_longer_than_others():
         text = "\n".join(" ".join(chance.choices(words, k=9)) for _ in range(40))
         messages += [user(f"request {n}"), *did(f"c{n}", "read", {"path": f"{n}.py"}, text)]
     begun = time.process_time()
-    assert compact(messages, 30_000).report.allocation.evidence > 5_000
+    assert compact(messages, 30_000).report.allocation["evidence"] > 5_000
     assert time.process_time() - begun < 5, "a choice changes the worth of all the other lines"
 
 

@@ -6,11 +6,13 @@ import json
 import re
 from typing import Any
 
-from codelet.context.reminders import sources
+from codelet.context import reminders
 from codelet.conversation import Zones
 from tests.support.server import Recorded
 
-_VOLATILE = {one.name for one in vars(sources).values() if getattr(one, "zone", "") == "tail" and hasattr(one, "name")}
+_VOLATILE = {
+    one.name for one in vars(reminders).values() if getattr(one, "zone", "") == "tail" and hasattr(one, "name")
+}
 _TYPES = "|".join(sorted(_VOLATILE | set(Zones().tail)))
 _TAIL = re.compile(rf"<system-reminder>\\n<!-- type:(?:{_TYPES}) -->".encode())
 _MARK = re.compile(

@@ -13,7 +13,6 @@ Its stages, in the order in which they run:
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
@@ -50,7 +49,6 @@ _ENTRY, _FRAME = 12, 12
 # Characters of a text that is measured to get the characters per token.
 _PROBE = 4_000
 _MOST_LOST = 20
-_PATH = re.compile(r"[\w.~@$-]*/[\w./@~$-]*\w\Z")
 # Limits in percent of the available tokens: the newest whole turns, else the newest units; the newest prompt if calls
 # follow it; the results or the prompt that the model has not seen, and their size after a cut.
 _TURNS, _UNITS, _PROMPT, _UNSEEN, _CUT_TO = 40, 18, 45, 80, 60
@@ -103,17 +101,6 @@ class TurnFate(NamedTuple):
         return "kept" if self.verbatim >= self.before else "reduced" if self.verbatim else "summarised"
 
 
-class Allocation(NamedTuple):
-    """The tokens of a compacted list: the messages that stay verbatim, and the parts of the segments."""
-
-    verbatim: int = 0
-    words: int = 0
-    state: int = 0
-    prose: int = 0
-    evidence: int = 0
-    handoff: int = 0
-
-
 class CompactionReport(Record, kw_only=True):
     """The report of one compaction.
 
@@ -122,6 +109,7 @@ class CompactionReport(Record, kw_only=True):
     messages that are not in the result unchanged; `cut` those that it has in a shorter form, in order. `kept_turns` of
     the newest turns and `kept_steps` of the agent's messages stay verbatim. `lost` are paths and names that are gone.
     `warnings` are sentences for the user, `struck` the lines of a handoff that were rejected, with the reason.
+    `allocation` has the tokens of the messages that stay verbatim and of each part of the segments.
     """
 
     tier: int
@@ -138,7 +126,7 @@ class CompactionReport(Record, kw_only=True):
     struck: tuple[str, ...] = ()
     kept_turns: int = 0
     kept_steps: int = 0
-    allocation: Allocation = Allocation()
+    allocation: Mapping[str, int] = MappingProxyType({})
 
 
 class Compacted(NamedTuple):
@@ -336,7 +324,7 @@ class _Compaction:
         made = [placed[at] for at in sorted(placed)]
         there = names_in("\n".join(map(whole_text, made)))
         gone = [name for name in used if is_name(name) and name not in there]
-        gone.sort(key=lambda name: (not _PATH.match(name), -used[name], name))
+        gone.sort(key=lambda name: ("/" not in name, -used[name], name))
         report = self._report(unchanged, lines, state, kept)
         return made, report.replace(after=size, segments=len(segments), lost=tuple(gone[:_MOST_LOST]))
 
@@ -408,11 +396,12 @@ class _Compaction:
         self, unchanged: CompactionReport, lines: Sequence[Line], state: Sequence[str], kept: int
     ) -> CompactionReport:
         plan, session = self._plan, self._session
-        parts, after = defaultdict[str, float](float), defaultdict[int, float](float)
+        parts = dict.fromkeys(("words", "state", "prose", "evidence", "handoff"), 0.0)
+        after = defaultdict[int, float](float)
         verbatim, whole = Counter[int](), Counter[int]()
         for line in lines:
             tokens = (len(line.text) + 1) / self._characters
-            parts[line.piece.kind] += tokens
+            parts[{"user": "words", "agent": "prose"}.get(line.piece.kind, "evidence")] += tokens
             after[line.piece.turn] += tokens
         for at, message in enumerate(plan.messages):
             if kind_of(message) in BODY - {"segment"}:
@@ -422,8 +411,8 @@ class _Compaction:
             TurnFate(turn, size, verbatim[turn] + int(after[turn]), verbatim[turn], self._scores[turn])
             for turn, size in sorted(whole.items())
         )
-        rows, handoff = (sum(len(row) + 1 for row in rows) / self._characters for rows in (state, self._handoff))
-        sizes = (kept, parts["user"], rows, parts["agent"], parts["call"] + parts["result"], handoff)
+        for name, rows in (("state", state), ("handoff", self._handoff)):
+            parts[name] = sum(len(row) + 1 for row in rows) / self._characters
         warnings = plan.warnings
         old = [piece for piece in session.pieces if piece.kind == "user" and piece.at not in plan.kept]
         said = {piece.text.strip() for piece in old} - {""}
@@ -437,7 +426,7 @@ class _Compaction:
             warnings=tuple(warnings),
             kept_turns=plan.whole_turns,
             kept_steps=sum(kind_of(plan.kept[at]) == "assistant" for at in plan.kept if at not in plan.cut),
-            allocation=Allocation(*map(int, sizes)),
+            allocation={"verbatim": kept, **{name: int(size) for name, size in parts.items()}},
         )
 
 

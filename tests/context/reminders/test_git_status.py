@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.context.reminders.sources import Environment, GitStatus, describe
+from codelet.context.reminders import Environment, GitStatus, describe
 from codelet.events import Notices
 from codelet.prompt import GIT_CHANGES
 from tests.support import repo as repositories

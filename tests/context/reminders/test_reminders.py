@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from codelet import events
-from codelet.context.reminders.sources import TOKEN_STATUS, GitStatus
+from codelet.context.reminders import TOKEN_STATUS, GitStatus
 from codelet.conversation import Placement, Zones
 from codelet.messages import reminder_type, with_kinds
 from codelet.prompt import AS_OF, AS_OF_CHANGED, TURN_START

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.context.reminders.sources import GitStatus
+from codelet.context.reminders import GitStatus
 from codelet.errors import UsageError
 from codelet.frontends.command_prompt import TextScreen
 from codelet.frontends.commands.doctor import git_found

@@ -65,8 +65,8 @@ async def context(screen: Screen, session: Session, argument: str) -> None:
         screen.say(styled(f"  {words}; /context all has the rest"))
         return
     facts = _limits(session, rows)
-    if (report := session.compactor.report) is not None and any(report.allocation):
-        given = [f"{name} {tokens(size)}" for name, size in report.allocation._asdict().items() if size]
+    if (report := session.compactor.report) is not None and report.allocation:
+        given = [f"{name} {tokens(size)}" for name, size in report.allocation.items() if size]
         given.append(f"answer {tokens(session.window.budget.reserve)}")
         facts.append(("gave", f"{', '.join(given)} (the last compaction)"))
     for name, words in facts:
