@@ -104,7 +104,7 @@ class Compactor:
 
     @property
     def can_recall(self) -> bool:
-        """Whether the archive has anything. It is made at its first use, which most sessions do not have."""
+        """True if the archive has anything. It is made at its first use, which most sessions do not have."""
         return len(vars(self).get("archive", ())) > 0
 
     def due(self) -> Reason | None:

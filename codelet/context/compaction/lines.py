@@ -227,11 +227,8 @@ class Evidence:
         """Return the lines of a file that an edit changed in part: those around the ends of its old text."""
         lines = before.split("\n")
         ends = {part for part in (lines[0].strip(), lines[-1].strip()) if len(part) >= _LEAST_PART}
-        return {
-            line
-            for line in self._of_file.get(path, ())
-            if any(part in line for part in ends) or (line in before and line not in after)
-        }
+        own = self._of_file.get(path, ())
+        return {line for line in own if any(part in line for part in ends) or (line in before and line not in after)}
 
     def _add(self, piece: SessionPiece, text: str) -> None:
         used, gone, last = self.used, self._gone, self._last

@@ -260,12 +260,6 @@ class ContextWindow:
         """Calibrate a plain estimate, rounded up."""
         return -(-tokens * self.factor // 1_000)
 
-    def _calibrate(self, estimated: int, reported: int) -> None:
-        """Move the factor a quarter of the way to `reported / estimated`, within 0.7 and 2.0."""
-        if estimated >= _LEAST_SAMPLE and reported > 0:
-            seen = min(_LARGEST_FACTOR, max(_LEAST_FACTOR, 1_000 * reported // estimated))
-            self.factor = (3 * self.factor + seen + 2) // 4
-
     @property
     def fixed_size(self) -> int:
         """System prompt and tools in tokens, calibrated."""
@@ -328,7 +322,10 @@ class ContextWindow:
             notice = f"the provider counts {usage.total_input:,} tokens, but about {sent:,} were sent"
             return notice if sent >= _LEAST_DOUBTED else None
         known, plain = (self._last.total, self._since) if self._last is not None else (0, self._since + beside)
-        self._calibrate(plain, usage.total - known)
+        if plain >= _LEAST_SAMPLE and (reported := usage.total - known) > 0:
+            # A quarter of the way to what was seen.
+            seen = min(_LARGEST_FACTOR, max(_LEAST_FACTOR, 1_000 * reported // plain))
+            self.factor = (3 * self.factor + seen + 2) // 4
         self._last, self._reported_at = usage, self._clock()
         self._since = 0
         return None
