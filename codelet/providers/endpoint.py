@@ -20,6 +20,7 @@ from codelet.providers.catalog import (
     vendor_of,
     vendors,
 )
+from codelet.providers.connection import http_address
 from codelet.providers.facts import model_facts, on_this_machine
 from codelet.record import Record
 from codelet.system.text.secret_shapes import without_login
@@ -108,10 +109,8 @@ def speaks_responses(model: str, endpoint: Endpoint) -> bool:
 
 
 def _host_of(base: str) -> str:
-    try:
-        return urlsplit(base).hostname or ""
-    except ValueError:
-        return ""  # the wire reports a bad address
+    url = http_address(base)
+    return url.hostname or "" if url else ""  # the wire reports a bad address
 
 
 def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Quirks:

@@ -352,7 +352,6 @@ class NativeProvider(ABC):
                 raise
 
 
-_SEPARATOR = "\n\n"
 _SHORT_PROMPT = 4_000
 """Characters of a prompt that a local server can read twice."""
 
@@ -393,7 +392,7 @@ class Turns:
 
 def _joined(run: Sequence[Message]) -> Message:
     joined = run[0].copy()
-    joined["content"] = _SEPARATOR.join(message["content"] or "" for message in run)
+    joined["content"] = "\n\n".join(message["content"] or "" for message in run)
     if images := [image for message in run for image in images_of(message)]:
         joined["images"] = images
     return joined

@@ -201,7 +201,9 @@ def test_each_wording_is_somebodys():
 
 
 def test_a_body_that_says_nothing_is_too_large_by_its_status():
-    assert http_failure(413, {}, "<html>nginx</html>", place="Somewhere", key_name="SOME_API_KEY").overflow
+    for proxy in ("", "http://127.0.0.1:3128"):  # in whose form it comes matters not
+        told = http_failure(413, {}, "<html>nginx</html>", place="Somewhere", key_name="SOME_API_KEY", proxy=proxy)
+        assert told.overflow and "does not fit the model's window" in str(told)
 
 
 @pytest.mark.parametrize("case", NO_OVERFLOWS)
