@@ -62,7 +62,6 @@ class ScriptedProvider:
     prefix_bound: bool = False
     drops_thinking: bool = False
     window: int = 10**9
-    caches: bool = True
     answers: deque[Answer] = field(default_factory=deque)
     script: Script | None = None
     sent: list[Sent] = field(default_factory=list)
@@ -90,7 +89,7 @@ class ScriptedProvider:
         if self.keep is not None:
             del self.sent[: -self.keep]
         read = fixed + sum(self._sizes[: min(same, self._cached)]) if self._cached else 0
-        self._cached = end if self.caches else 0
+        self._cached = end
         answer = (self.script(request) if self.script else None) or (self.answers or deque([Answer()])).popleft()
         if answer.error is not None:
             raise answer.error

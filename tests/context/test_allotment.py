@@ -1,33 +1,27 @@
-"""The target of a compaction, the limit after a refused request, and the size of each category."""
+"""The target of a compaction, and the size of each category."""
 
 from __future__ import annotations
 
 import pytest
 
 from codelet.context import CompactionOptions, ContextWindow
-from codelet.context.allotment import Size, category_sizes, conversation_targets, refused_limit
+from codelet.context.allotment import category_sizes, conversation_targets
 from codelet.context.compaction.engine import IrreducibleContext
-from codelet.context.tokens import Budget, Reason
+from codelet.context.tokens import Budget
 from codelet.conversation import Conversation
 from codelet.messages import Message, assistant, reminder, segment, user
-from codelet.usage import Usage
 
 LIMIT = 40_000
 BUDGET = Budget(100_000, user_limit=LIMIT)
 
 
-def opened(*turns: int, beside: int = 1_000) -> tuple[Conversation, ContextWindow]:
-    """A conversation with turns of these estimated tokens, and its window."""
+def targets(*turns: int, beside: int = 1_000, at: int | None = None):
+    """The targets of a compaction of turns of these estimated tokens."""
     conversation = Conversation()
     for tokens in turns:
         conversation.append(user("x" * 4 * (tokens // 2 - 4)))
         conversation.append(assistant("y" * 4 * (tokens // 2 - 4)))
-    return conversation, ContextWindow(BUDGET, beside)
-
-
-def targets(*turns: int, beside: int = 1_000, reason: Reason = "hard", keep: int = 3, at: int | None = None):
-    conversation, window = opened(*turns, beside=beside)
-    return conversation_targets(conversation, window, CompactionOptions(keep_last=keep, at=at), reason)
+    return conversation_targets(conversation, ContextWindow(BUDGET, beside), CompactionOptions(at=at), "hard")
 
 
 def test_small_turns_leave_the_usual_size_and_stay_whole():
@@ -64,32 +58,6 @@ def test_an_early_threshold_lowers_the_target(at: int):
     early, usual = targets(*[1_000] * 40, at=at)[0], targets(*[1_000] * 40)[0]
     assert early.size < usual.size
     assert early.size + 1_000 < at * LIMIT // 100
-
-
-def test_after_a_refusal_four_fifths_of_what_was_refused_count_as_the_limit():
-    assert [refused_limit(LIMIT, size) for size in (20_000, 40_000, 90_000)] == [16_000, 32_000, 32_000]
-    assert max(target.size for target in targets(*[1_000] * 19, reason="overflow")) <= 16_000
-
-
-def test_with_too_many_entries_all_that_fits_is_kept():
-    [first, *_] = targets(*[100] * 30, reason="entries")
-    assert first.size == 3_000
-
-
-def test_a_size_by_hand_is_kept_to():
-    conversation, window = opened(*[4_000] * 9)
-    [target] = conversation_targets(conversation, window, CompactionOptions(), "asked", Size(tokens=10_000))
-    assert 8_000 < target.size <= 9_000
-
-
-def test_where_more_was_reported_than_estimated_the_sizes_are_lower_by_as_much():
-    conversation, window = opened(10_000, beside=0)
-    usage = Usage(total_input=20_000, cache_read=0, cache_write=0, output=0, reasoning=0)
-    window.measured(usage, conversation, len(conversation.body))
-    scale = sum(map(window.estimate, conversation.body)) / 20_000
-    assert scale < 0.9
-    found = conversation_targets(conversation, window, CompactionOptions(), "hard")
-    assert all(target.size <= BUDGET.hard_trigger * scale for target in found)
 
 
 def test_each_message_counts_in_one_category():

@@ -55,61 +55,53 @@ async def test_what_is_named_is_attached_by_its_kind_and_size(files: Path, make_
     assert await mentioned(session, "write to me@small.txt about @decorators", person=TYPED) is None
 
 
-async def test_the_policy_decides_what_may_be_read(files: Path, make_session: MakeSession, tmp_path: Path):
-    outside = tmp_path / "outside.txt"
-    outside.write_text("elsewhere")
-    session = make_session(policy=Policy(files))
-    words = f"@{outside} @.env @small.txt"
-    found = await mentioned(session, words, person=None)
-    assert found is not None
-    assert ("elsewhere" in found.text, "hunter2" in found.text, "needle" in found.text) == (False, False, True)
-    assert session.toolbox.approvals.refused == [f"read {outside}", "read .env"]
-    assert len(found.notes) == 2
-    denying = make_session(policy=Policy(files, deny=["read(small.txt)"]))
-    kept = await mentioned(denying, "@small.txt", person=TYPED)
-    assert kept is not None
-    assert (kept.text, "denies it" in kept.notes[0]) == ("", True)
+OUTSIDE = "@../outside.txt"
+WORDS = f"{OUTSIDE} @.env @small.txt @large.txt"
 
 
-@pytest.mark.parametrize("answer", [True, False])
-async def test_a_secret_or_a_file_outside_that_was_typed_is_confirmed(
-    files: Path, make_session: MakeSession, tmp_path: Path, answer: bool
+class Asked:
+    """A person who typed the words from a place on, and answers each question in the same way."""
+
+    def __init__(self, answer: bool, typed_from: int = 0) -> None:
+        self.paths: list[str] = []
+        self.person = Person(typed=lambda at: at >= typed_from, confirm=self._confirm)
+        self._answer = answer
+
+    async def _confirm(self, path: str, reason: str) -> bool:
+        self.paths.append(path)
+        return self._answer
+
+
+@pytest.mark.parametrize(
+    ("words", "asked", "attached", "left_out"),
+    [
+        (WORDS, None, "needle", [OUTSIDE, "@.env", "@large.txt"]),
+        (WORDS, Asked(True), "elsewhere hunter2 needle large.txt", []),
+        (WORDS, Asked(False), "needle large.txt", [OUTSIDE, "@.env"]),
+        (WORDS, Asked(True, typed_from=999), "needle", [OUTSIDE, "@.env", "@large.txt"]),
+        (f"{WORDS} @.env", Asked(True, typed_from=len(WORDS)), "hunter2 needle", [OUTSIDE, "@large.txt"]),
+    ],
+    ids=["no one", "yes", "no", "pasted", "typed later"],
+)
+async def test_what_was_typed_is_confirmed_and_the_rest_is_judged_as_a_call_of_the_model(
+    files: Path, make_session: MakeSession, words: str, asked: Asked | None, attached: str, left_out: list[str]
 ):
-    outside = tmp_path / "outside.txt"
-    outside.write_text("elsewhere")
-    asked: list[str] = []
-
-    async def confirm(path: str, reason: str) -> bool:
-        asked.append(path)
-        return answer
-
+    (files.parent / "outside.txt").write_text("elsewhere")
     session = make_session(policy=Policy(files, ask=["read(large.txt)"]))
-    words = f"@{outside} @.env @small.txt @large.txt"
-    found = await mentioned(session, words, person=Person(typed=lambda at: True, confirm=confirm))
+    found = await mentioned(session, words, person=asked.person if asked else None)
     assert found is not None
-    assert asked == [str(outside), ".env"]
-    assert ("elsewhere" in found.text, "hunter2" in found.text) == (answer, answer)
-    assert ("needle" in found.text, "large.txt has" in found.text) == (True, True), "typing answers a rule that asks"
-    assert len(found.notes) == (0 if answer else 2)
+    there = [word for word in ("elsewhere", "hunter2", "needle") if word in found.text]
+    assert there + ["large.txt"] * ("large.txt has" in found.text) == attached.split()
+    assert [note.split()[0] for note in found.notes] == left_out
+    if asked is None:
+        assert session.toolbox.approvals.refused == ["read ../outside.txt", "read .env", "read large.txt"]
+    elif len(words) == len(WORDS) and len(left_out) < 3:
+        assert asked.paths == ["../outside.txt", ".env"], "typing answers a rule that asks"
 
 
-async def test_what_was_not_typed_is_judged_as_a_call_of_the_model(
-    files: Path, make_session: MakeSession, tmp_path: Path
-):
-    outside = tmp_path / "outside.txt"
-    outside.write_text("elsewhere")
-    session = make_session(policy=Policy(files, ask=["read(large.txt)"]))
-    words = f"@{outside} @.env @small.txt @large.txt"
-    pasted = Person(typed=lambda at: False, confirm=TYPED.confirm)
-    found = await mentioned(session, words, person=pasted)
-    assert found is not None
-    assert ("elsewhere" in found.text, "hunter2" in found.text, "needle" in found.text) == (False, False, True)
-    assert [note.split()[0] for note in found.notes] == [f"@{outside}", "@.env", "@large.txt"]
-    again = f"{words} @.env"
-    typed_later = Person(typed=lambda at: at == again.rindex("@.env"), confirm=TYPED.confirm)
-    found = await mentioned(session, again, person=typed_later)
-    assert found is not None
-    assert ("elsewhere" in found.text, "hunter2" in found.text) == (False, True)
+async def test_a_file_that_a_rule_denies_is_left_out(files: Path, make_session: MakeSession):
+    found = await mentioned(make_session(policy=Policy(files, deny=["read(small.txt)"])), "@small.txt", person=TYPED)
+    assert found is not None and found.text == "" and "denies it" in found.notes[0]
 
 
 async def test_a_pasted_picture_goes_along_by_its_name(files: Path, make_session: MakeSession):

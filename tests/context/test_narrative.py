@@ -43,7 +43,8 @@ def asked(provider: ScriptedProvider) -> list[int]:
 async def test_the_narrative_is_the_head_of_the_note_and_uses_the_cached_prefix(open_session: Open, reasoning: str):
     session, provider = open_session(window=24_000, extensions=[Narrator()])
     await fill(session, provider, 8)
-    provider.script = answering(Answer(f"{reasoning}{GOOD}"))
+    false = "Done: src/never/seen.py\nValue: port 7777\nState: “no such words” was said"
+    provider.script = answering(Answer(f"{reasoning}{GOOD}\n{false}"))
     before = list(provider.sent[-1].stable)
     await compact(session)
     [number] = asked(provider)
@@ -54,6 +55,9 @@ async def test_the_narrative_is_the_head_of_the_note_and_uses_the_cached_prefix(
     place = lines.index("Goal: change src/part3/mod.py and never touch port 9003")
     assert lines[place + 1] == "Next step: run part7"
     assert lines[place - 1].startswith("[model's summary") and place <= 3, "only the opening and the note precede it"
+    report = session.compactor.report
+    assert report is not None and set(false.split("\n")) <= {each.partition(" (")[0] for each in report.struck}
+    assert not [line for line in false.split("\n") if line in str(session.messages)]
 
 
 async def test_a_new_narrative_takes_the_place_of_the_old_one(open_session: Open):
@@ -67,20 +71,6 @@ async def test_a_new_narrative_takes_the_place_of_the_old_one(open_session: Open
     await compact(session)
     text = str(session.messages)
     assert "part5 is looked at" in text and "part1 is looked at" not in text
-
-
-async def test_what_is_false_is_struck_and_told(open_session: Open):
-    session, provider = open_session(window=24_000, extensions=[Narrator()])
-    await fill(session, provider, 8)
-    provider.script = answering(
-        Answer(f"{GOOD}\nDone: src/never/seen.py\nValue: port 7777\nState: “no such words” was said")
-    )
-    await compact(session)
-    report = session.compactor.report
-    assert report is not None and len(report.struck) == 3
-    text = str(session.messages)
-    assert "never/seen" not in text and "no such words" not in text and "7777" not in text
-    assert "Next step: run part7" in text
 
 
 @pytest.mark.parametrize(
@@ -103,9 +93,16 @@ async def test_a_failure_leaves_the_note_of_the_rules_and_the_receipt_says_so(op
     # One more failure opens the circuit: no waiting between tries. The limit ends only the stream that hangs.
     Narrator(limit=0.2 if answer.hangs else 30.0, failures=2).attach(session)
     provider.script = answering(answer)
-    done = await compact(session)
+    before = session.usage
+    async with aclosing(session.compact()) as stream:
+        seen = [event async for event in stream]
+    [done] = compactions(seen, "done")
     assert session.messages == plain.messages
     assert "no handoff" in done.note
+    if not answer.text:
+        [handoff] = [event for event in seen if isinstance(event, events.Handoff)]
+        assert not handoff.prepared and handoff.usage is not None
+        assert session.usage == before + handoff.usage, "an answer that is of no use is counted"
 
 
 async def test_no_model_is_asked_about_a_list_that_is_larger_than_its_window(open_session: Open):
@@ -119,41 +116,22 @@ async def test_no_model_is_asked_about_a_list_that_is_larger_than_its_window(ope
     assert asked(provider) == [] and len(provider.sent) == 1
 
 
-async def test_one_that_fails_is_told_and_counted(open_session: Open):
-    session, provider = open_session(window=24_000)
+@pytest.mark.parametrize("always", [False, True])
+async def test_where_a_recording_is_played_no_model_is_asked_unless_the_user_says_so(open_session: Open, always: bool):
+    provider = ScriptedProvider(origin="replay:demo")
+    session, _ = open_session(provider, window=24_000, extensions=[Narrator(always=always)])
     await fill(session, provider, 8)
-    Narrator(failures=2).attach(session)
-    provider.script = answering(Answer(""))
-    before = session.usage
-    async with aclosing(session.compact()) as stream:
-        seen = [event async for event in stream]
-    [handoff] = [event for event in seen if isinstance(event, events.Handoff)]
-    assert not handoff.prepared
-    assert handoff.usage is not None and session.usage == before + handoff.usage
-
-
-async def test_where_a_recording_is_played_no_model_is_asked_unless_the_user_says_so(open_session: Open):
-    for always in (False, True):
-        provider = ScriptedProvider(origin="replay:demo")
-        session, _ = open_session(provider, window=24_000, extensions=[Narrator(always=always)])
-        await fill(session, provider, 8)
-        await compact(session)
-        assert bool(asked(provider)) == always
+    await compact(session)
+    assert bool(asked(provider)) == always
 
 
 @pytest.mark.parametrize(
     ("line", "kept"),
     [
         ("State: 536 passed", False),
-        ("State: 539 passed", True),
         ("State: from 536 passed to 539 passed", True),
         ("State: all is well, and pylint is clean", True),
-        ("Cause found: `no such words` were said", False),
-        ("Cause found: `load_rows()` is called twice", True),
-        ("Cause found: `drop_rows()` is called twice", False),
-        ("Value that holds now: 4150 rows", True),
         ("Value that holds now: 4,150 rows", True),
-        ("Value that holds now: 4,151 rows", False),
         ("Done: src/rows.py, not src/other.py", False),
         ("Done: edit/retry loops are gone", True),
         ("Done: src/retry is gone", False),

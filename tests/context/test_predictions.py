@@ -250,13 +250,6 @@ async def test_p7_a_list_that_changes_meanwhile_is_left_alone(open_session: Open
     assert "value_part0_3" in str(session.messages)
 
 
-@pytest.mark.parametrize("value", ["-1", "0", "1.5", "nan", "inf", "true", "1e9", "99999999999999999999", "", "x"])
-@pytest.mark.parametrize("name", ["budget", "window", "compact_at", "keep_last"])
-def test_p9_a_number_that_is_none_is_refused_by_name(tmp_path: Path, name: str, value: str):
-    with pytest.raises(UsageError, match=f"--{name.replace('_', '-')}: must be"):
-        load_settings({name: value}, workspace=tmp_path, environment={})
-
-
 @pytest.mark.parametrize(
     "value", ["5,30,15", "5,30,15,51", "0,30,20,50", "nan,30,15,55", "-5,40,15,50", "a,b,c,d", "100"]
 )

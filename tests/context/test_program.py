@@ -110,6 +110,7 @@ def test_small_windows_work_or_say_what_does_not_fit(codelet: Codelet, window: i
         (("--budget", "-1"), "--budget: must be"),
         (("--window", "0"), "--window: must be"),
         (("--compact-at", "101"), "--compact-at: "),
+        (("--keep-last", "1.5"), "--keep-last: must be"),
         (("--budget", "200000"), "--window"),
     ],
 )

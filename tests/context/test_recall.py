@@ -11,9 +11,10 @@ from codelet.context import Piped
 from codelet.loop.session import Session
 from codelet.providers.protocol import Request
 from tests.context.conftest import Open
-from tests.context.scripted import Answer
+from tests.context.scripted import Answer, ScriptedProvider
 
 LONG_LINE = "größer als 😀 " * 12_000
+LINES = "".join(f"line {number} of the pipe\n" for number in range(1, 9_001))
 
 
 def last_result(request: Request) -> str:
@@ -45,49 +46,46 @@ async def test_one_endless_line_is_read_to_its_end_by_bytes(open_session: Open):
     assert isinstance(seen[-1], events.TurnEnd) and seen[-1].cut == (cut,)
 
 
+async def recalled(session: Session, provider: ScriptedProvider, **arguments: str) -> events.ToolResult:
+    """The result of one call of recall."""
+    provider.answers.extend([Answer("", [("recall", arguments)]), Answer()])
+    [result] = [event for event in await read(session, LINES) if isinstance(event, events.ToolResult)]
+    return result
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         ({"entry": "r9"}, "nothing in memory"),
         ({"entry": "r1", "lines": "many"}, "201-600"),
         ({"entry": "r1", "lines": "9-3"}, "grows"),
-        ({"entry": "r1", "lines": "999999-"}, "has only 5000 lines"),
+        ({"entry": "r1", "lines": "999999-"}, "has only 9000 lines"),
         ({}, "a pattern or a turn"),
     ],
 )
 async def test_what_it_cannot_give_it_says(open_session: Open, arguments: dict[str, str], says: str):
-    session, provider = open_session(window=24_000)
-    provider.answers.extend([Answer("", [("recall", arguments)]), Answer()])
-    seen = await read(session, "".join(f"line {number} of the pipe\n" for number in range(5_000)))
-    [result] = [event for event in seen if isinstance(event, events.ToolResult)]
+    result = await recalled(*open_session(window=24_000), **arguments)
     assert result.status == "failed" and says in result.text
 
 
 @pytest.mark.parametrize("lines", ["4001-4003", "4001:4003", "L4001-L4003", "4001..4003"])
 async def test_a_range_as_models_write_it(open_session: Open, lines: str):
-    session, provider = open_session(window=24_000)
-    provider.answers.extend([Answer("", [("recall", {"entry": "r1", "lines": lines})]), Answer()])
-    seen = await read(session, "".join(f"line {number} of the pipe\n" for number in range(1, 9_001)))
-    [result] = [event for event in seen if isinstance(event, events.ToolResult)]
+    result = await recalled(*open_session(window=24_000), entry="r1", lines=lines)
     assert result.text.partition("\n")[2] == "".join(f"line {number} of the pipe\n" for number in (4001, 4002, 4003))
 
 
 async def test_a_pattern_names_lines_and_what_it_shows_counts_as_read(open_session: Open):
     session, provider = open_session(window=24_000)
-    provider.answers.extend([Answer("", [("recall", {"entry": "r1", "pattern": "line 4321 "})]), Answer()])
-    before = "".join(f"line {number} of the pipe\n" for number in range(1, 9_001))
-    seen = await read(session, before)
-    [result] = [event for event in seen if isinstance(event, events.ToolResult)]
+    result = await recalled(session, provider, entry="r1", pattern="line 4321 ")
     assert result.text == "r1 t1 line 4321: line 4321 of the pipe"
-    sent = sum(len(line) + 1 for line in before.splitlines() if line in str(provider.sent[0].stable))
+    sent = sum(len(line) + 1 for line in LINES.splitlines() if line in str(provider.sent[0].stable))
     assert session.entry.cut[0].read == sent + len("line 4321 of the pipe")
 
 
 async def test_what_was_recalled_but_not_sent_any_more_is_unread(open_session: Open):
     session, provider = open_session(window=24_000)
     provider.answers.append(Answer("", [("recall", {"entry": "r1", "lines": "4001-4100"})]))
-    text = "".join(f"line {number} of the pipe\n" for number in range(1, 9_001))
-    stream = session.send("review", Piped(text, len(text), 9_000))
+    stream = session.send("review", Piped(LINES, len(LINES), 9_000))
     read_at = []
     async for event in stream:
         if isinstance(event, events.UsageReport | events.ToolResult):
@@ -101,8 +99,7 @@ async def test_what_was_recalled_but_not_sent_any_more_is_unread(open_session: O
 async def test_what_was_not_sent_whole_is_still_known_where_the_list_is_taken_over(open_session: Open):
     """Recalled text of that list counts as unread, as it is unknown."""
     session, provider = open_session(window=24_000)
-    provider.answers.extend([Answer("", [("recall", {"entry": "r1", "lines": "4001-4100"})]), Answer()])
-    await read(session, "".join(f"line {number} of the pipe\n" for number in range(1, 9_001)))
+    await recalled(session, provider, entry="r1", lines="4001-4100")
     other, _ = open_session(window=24_000)
     assert other.entry.cut == ()
     other.adopt(session.messages)

@@ -74,20 +74,6 @@ def test_a_long_search_stops_and_says_where():
     assert "Nothing" in archive.find("never", "r1", first=10_486)[0]
 
 
-def test_the_oldest_go_where_the_cap_is_reached_and_are_counted():
-    archive = Archive(cap=4_000)
-    for turn in range(1, 4):
-        assert archive.put(turn, user("x" * 1_000)) == f"r{turn}"
-    assert (archive.lost, len(archive)) == (1, 2) and archive.entry("r1") is None
-    held = archive.bytes
-    assert 2 * 1_000 < held <= 4_000 and held == sum(entry.bytes for entry in archive.entries())
-    assert archive.put(4, user("x" * 4_000)) is None
-    assert (archive.lost, len(archive), archive.bytes, archive.next_number) == (2, 2, held, 5)
-    archive.clear()
-    assert (len(archive), archive.bytes) == (0, 0)
-    assert archive.put(5, user("y")) == "r5"
-
-
 def test_what_comes_from_another_archive_keeps_its_id_and_new_ones_follow():
     archive = Archive()
     archive.restore("r7", 3, user("seven"))

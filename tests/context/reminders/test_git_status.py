@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from codelet.context.reminders import Environment, GitStatus, describe
-from codelet.events import Notices
 from codelet.prompt import GIT_CHANGES
 from tests.support import repo as repositories
 from tests.support.repo import git
@@ -24,10 +23,23 @@ async def git_status(folder: Path) -> str | None:
     return await status.text()
 
 
-async def test_a_clean_repository(repo: Path):
-    assert await git_status(repo) == "Branch: main\nWorking tree: clean"
+async def test_where_nothing_changed_there_is_the_branch_and_its_distance(repo: Path, tmp_path: Path):
     (repo / "sub").mkdir()
-    assert await git_status(repo / "sub") == "Branch: main\nWorking tree: clean"
+    whole = repositories.with_submodule(tmp_path / "whole")
+    repositories.write(whole, {"part/part.txt": "changed\n"})
+    folders = {
+        repo: "main",
+        repo / "sub": "main",
+        repositories.unborn(tmp_path / "unborn"): "main (no commit yet)",
+        repositories.detached(tmp_path / "detached"): "detached HEAD",
+        repositories.with_upstream(tmp_path / "clone", ahead=2, behind=3): (
+            "main, upstream origin/main: 2 ahead, 3 behind"
+        ),
+        whole: "main",  # what changed in a submodule is not looked at
+        repositories.worktree(tmp_path / "linked"): "side",
+    }
+    for folder, branch in folders.items():
+        assert await git_status(folder) == f"Branch: {branch}\nWorking tree: clean"
 
 
 async def test_each_kind_of_change_in_gits_short_form(repo: Path):
@@ -59,25 +71,6 @@ async def test_an_unmerged_file(repo: Path):
     with pytest.raises(Exception, match="merge"):
         git(repo, "merge", "side")
     assert await git_status(repo) == f"Branch: main\n{CHANGED}UU app.py"
-
-
-async def test_unborn_and_detached(tmp_path: Path):
-    unborn = repositories.unborn(tmp_path / "unborn")
-    assert await git_status(unborn) == "Branch: main (no commit yet)\nWorking tree: clean"
-    detached = repositories.detached(tmp_path / "detached")
-    assert await git_status(detached) == "Branch: detached HEAD\nWorking tree: clean"
-
-
-async def test_the_distance_to_the_upstream(tmp_path: Path):
-    folder = repositories.with_upstream(tmp_path / "clone", ahead=2, behind=3)
-    assert await git_status(folder) == ("Branch: main, upstream origin/main: 2 ahead, 3 behind\nWorking tree: clean")
-
-
-async def test_submodules_are_not_looked_into_and_worktrees_are_repositories(tmp_path: Path):
-    folder = repositories.with_submodule(tmp_path / "whole")
-    repositories.write(folder, {"part/part.txt": "changed\n"})
-    assert await git_status(folder) == "Branch: main\nWorking tree: clean"
-    assert await git_status(repositories.worktree(tmp_path / "linked")) == "Branch: side\nWorking tree: clean"
 
 
 async def test_no_repository_no_git_and_a_broken_one(tmp_path: Path, repo: Path, monkeypatch: pytest.MonkeyPatch):
@@ -117,17 +110,3 @@ async def test_the_environment_has_a_date_and_no_clock(tmp_path: Path, monkeypat
     assert f"Date: {time.strftime('%Y-%m-%d')}" in text
     assert time.strftime("%H:%M") not in text.replace(str(tmp_path), "")
     assert await environment.text() == text
-
-
-async def test_git_status_names_a_repository_of_another_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    notices = Notices()
-    source = GitStatus(repositories.plain(tmp_path / "r"), notices)
-    await source.begin()
-    assert notices.take() == []
-    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    await source.begin()
-    assert "dubious ownership" in (await source.text() or "")
-    [line] = notices.take()
-    assert line.endswith(f"git config --global --add safe.directory {tmp_path / 'r'}")
-    await source.begin()
-    assert notices.take() == []

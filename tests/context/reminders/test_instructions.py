@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codelet import prompt
-from codelet.context.reminders.instructions import Instructions, read_instructions, repository_root
+from codelet.context.reminders.instructions import Instructions, read_instructions
 from codelet.events import Notices
 from tests.support import repo as repositories
 
@@ -22,9 +22,10 @@ def empty_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A folder that looks like a repository's root."""
+    """A folder that looks like a repository's root, that of a worktree."""
     folder = tmp_path / "work"
-    (folder / ".git").mkdir(parents=True)
+    folder.mkdir()
+    (folder / ".git").write_text("gitdir: elsewhere\n")
     return folder
 
 
@@ -48,6 +49,10 @@ def test_claude_md_comes_before_agents_md(tree: Path, empty: str):
     assert Instructions(tree).text() is None
     repositories.write(tree, {"AGENTS.md": "from AGENTS"})
     assert "from AGENTS" in text_in(tree), "an empty file hides nothing"
+    (tree / "CLAUDE.md").unlink()
+    (tree / "CLAUDE.md").mkdir()
+    assert "from AGENTS" in text_in(tree), "nor does a folder"
+    (tree / "CLAUDE.md").rmdir()
     repositories.write(tree, {"CLAUDE.md": "from CLAUDE"})
     assert "from CLAUDE" in text_in(tree) and "from AGENTS" not in text_in(tree)
 
@@ -154,16 +159,11 @@ PROSE = {
 }
 
 
-@pytest.mark.parametrize("text", BLOCKS.values(), ids=BLOCKS)
-def test_code_and_comments_import_nothing(text: str, tree: Path):
+@pytest.mark.parametrize("name", [*BLOCKS, *PROSE])
+def test_code_and_comments_import_nothing_and_what_only_looks_like_them_does(name: str, tree: Path):
+    text = {**BLOCKS, **PROSE}[name]
     repositories.write(tree, {"CLAUDE.md": text, "b.md": "imported"})
-    assert read_in(tree) == text
-
-
-@pytest.mark.parametrize("text", PROSE.values(), ids=PROSE)
-def test_what_only_looks_like_code_imports(text: str, tree: Path):
-    repositories.write(tree, {"CLAUDE.md": text, "b.md": "imported"})
-    assert read_in(tree) == text.replace("@b.md", "imported")
+    assert read_in(tree) == (text if name in BLOCKS else text.replace("@b.md", "imported"))
 
 
 def test_imports_end_at_a_depth_and_in_a_cycle(tree: Path):
@@ -197,12 +197,6 @@ def test_an_instruction_file_that_links_out_to_a_device_a_secret_or_itself_is_no
     (tree / "CLAUDE.md").unlink()
     (tree / "CLAUDE.md").symlink_to("docs/rules.md")
     assert "IN" in text_in(tree)
-
-
-def test_a_folder_of_that_name_is_not_read(tree: Path):
-    (tree / "CLAUDE.md").mkdir()
-    repositories.write(tree, {"AGENTS.md": "read"})
-    assert "read" in text_in(tree)
 
 
 def test_the_size_is_bounded_whatever_is_imported(tree: Path):
@@ -275,13 +269,6 @@ def test_a_reminders_tag_is_defused_however_it_is_written(tag: str):
 )
 def test_what_is_no_reminders_tag_stays(text: str):
     assert prompt.escape(text) == text
-
-
-def test_the_root_of_a_repository_or_worktree(tmp_path: Path):
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    assert repository_root(tmp_path / "a" / "b") is None
-    (tmp_path / "a" / ".git").write_text("gitdir: elsewhere\n")
-    assert repository_root(tmp_path / "a" / "b") == tmp_path / "a"
 
 
 def remarks(tree: Path, **files: str | bytes) -> list[str]:
