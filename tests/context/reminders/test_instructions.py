@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from codelet import prompt
-from codelet.context.reminders.instructions import Instructions, read_instructions
+from codelet.context.reminders.instructions import Instructions, Touched, read_instructions
+from codelet.context.reminders.sources import NestedClaudeMd
 from codelet.events import Notices
 from tests.support import repo as repositories
 
@@ -313,3 +314,20 @@ def test_another_text_is_named_again(tree: Path) -> None:
         (tree / "CLAUDE.md").write_text(text)
         read.text()
         assert len(notices.take()) == 1
+
+
+async def test_a_folders_instructions_stand_until_the_next_turn_begins(tree: Path):
+    repositories.write(tree, {"sub/CLAUDE.md": "Mind the gap.\n"})
+    touched = Touched(tree)
+    instructions = Instructions(tree)
+    source = NestedClaudeMd(instructions, touched)
+    await source.begin()
+    instructions.text(touched.folders)
+    assert await source.text() is None
+    touched.note((), tree / "sub")
+    for _ in range(2):
+        assert (await source.text() or "").endswith("Mind the gap.")
+    repositories.write(tree, {"sub/CLAUDE.md": "Mind the step.\n"})
+    assert (await source.text() or "").endswith("Mind the step.")
+    await source.begin()
+    assert await source.text() is None, "now it is part of claudeMd"
