@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from codelet import prompt
+from codelet.context.reminders import NestedClaudeMd
 from codelet.context.reminders.instructions import Instructions, Touched, read_instructions
-from codelet.context.reminders.sources import NestedClaudeMd
 from codelet.events import Notices
 from tests.support import repo as repositories
 

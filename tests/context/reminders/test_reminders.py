@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from codelet import events
-from codelet.context.reminders import TOKEN_STATUS, GitStatus
-from codelet.conversation import Placement, Zones
-from codelet.messages import reminder_type, with_kinds
-from codelet.prompt import AS_OF, AS_OF_CHANGED, TURN_START
+from codelet.context.reminders import TOKEN_STATUS, GitStatus, ReminderRow, Reminders
+from codelet.context.tokens import estimate_message
+from codelet.conversation import Conversation, Placement, ReminderChange, Zones, renewed
+from codelet.events import Notices
+from codelet.messages import Message, reminder_type, user, with_kinds
+from codelet.messages import reminder as reminder_message
+from codelet.prompt import AS_OF, AS_OF_CHANGED, TURN_START, as_reminder
 from codelet.safety import Policy
 from tests.support import repo as repositories
 from tests.support.bodies import messages_of, stable_prefix
@@ -290,3 +293,34 @@ async def test_the_meter_measures_against_the_budget(make_session: MakeSession, 
         told = reminder(model_server.requests[-1], "tokenStatus")
         left = budget * (100 - percent) // 100
         assert told == TOKEN_STATUS.format(percent=percent, budget=budget, left=left, model=session.provider.model)
+
+
+def standing(kind: str, text: str) -> Message:
+    return reminder_message(kind, as_reminder(kind, text))
+
+
+def test_what_stands_elsewhere_is_moved_as_a_change_and_what_never_was_is_none():
+    zone = ("environment", "claudeMd")
+    here, there, other = standing("environment", "E"), standing("claudeMd", "C"), standing("tokenStatus", "T")
+    same = {"environment": "E", "claudeMd": "C"}
+    assert renewed(zone, same, [here, there], [other]) == ((here, there), (other,), [])
+    assert renewed(zone, {}, [here], []) == ((here,), (), []), "no notice about what was never there"
+    moved = renewed(zone, same, [here], [there, other])
+    assert moved == ((here, there), (other,), [ReminderChange("claudeMd", "replaced", str(there["content"]))])
+    assert moved[0][1] is there
+
+
+def test_a_row_shows_the_text_as_it_stands_what_was_sent_and_the_switch():
+    conversation = Conversation()
+    reminders = Reminders(conversation, (), Notices(), mask=str)
+    told = standing("environment", "Working directory: /w")
+    conversation.adopt([told, user("hello")])
+    size = estimate_message(told)
+    assert reminders.rows() == [ReminderRow("environment", told["content"] or "", size, 0, True)]
+    reminders.count()
+    reminders.count()
+    reminders.off.add("gitStatus")
+    conversation.clear()
+    sent, off = reminders.rows()
+    assert sent == ReminderRow("environment", "", 0, 2 * size, True)
+    assert off == ReminderRow("gitStatus", "", 0, 0, False)
