@@ -86,8 +86,8 @@ Texts = Mapping[str, str | None]
 class Watch(Protocol):
     """A part that measures or remembers something about the list."""
 
-    def list_changed(self, why: str, *, body: bool) -> None:
-        """The body was rewritten, or else the head was renewed; `why` is empty if the change explains itself."""
+    def list_changed(self, *, body: bool) -> None:
+        """The body was rewritten, or else the head was renewed."""
         ...
 
 
@@ -279,14 +279,14 @@ class Conversation(Parts):
         self.body[place] = message
         return len(self.head) + place
 
-    def rewrite(self, body: Sequence[Message], why: str) -> None:
-        """Put another body in the old one's place, and say `why`: what was measured of the list is void."""
+    def rewrite(self, body: Sequence[Message]) -> None:
+        """Put another body in the old one's place: what was measured of the list is void."""
         self._begun = self._begun and bool(body) and bool(self.body) and body[0] is self.body[0]
         self.body = list(body)
         self._appended = [message for message in self.body if reminder_type(message) is not None]
         self.rewrites += 1
         for watch in self._watches:
-            watch.list_changed(why, body=True)
+            watch.list_changed(body=True)
 
     def renew(self, head: Texts, tail: Texts) -> list[ReminderChange]:
         """Bring reminders up to date and return the changes. Types that are not named stay."""
@@ -314,7 +314,7 @@ class Conversation(Parts):
             changes += told
         if len(before) != len(self.head) or not all(map(is_, before, self.head)):
             for watch in self._watches:
-                watch.list_changed("", body=False)
+                watch.list_changed(body=False)
         return changes
 
     def checkpoint(self, prompt: str, turn: int = 0) -> None:
@@ -338,14 +338,14 @@ class Conversation(Parts):
             return None
         point = [self._checkpoints.pop() for _ in range(prompts)][-1]
         self.calls.go_back(point.calls)
-        self._become(point.parts, "the conversation went back")
+        self._become(point.parts)
         return point.prompt
 
     def clear(self) -> None:
         """Forget everything."""
         self._checkpoints.clear()
         self.calls.become(())
-        self._become(Parts(), "the conversation was cleared")
+        self._become(Parts())
 
     def adopt(
         self,
@@ -361,7 +361,7 @@ class Conversation(Parts):
         self.calls.become(calls)
         taken = Parts.of(messages, self.zones)
         self.call_ids.update(call["id"] for message in messages for call in message.get("tool_calls", ()))
-        self._become(taken, "the conversation was cleared")
+        self._become(taken)
         self._begun = any(message["role"] == "assistant" for message in taken.body)
         places = [place for place, message in enumerate(taken.body) if kind_of(message) == "prompt"]
         for place in places[-_MOST_CHECKPOINTS:]:
@@ -384,7 +384,7 @@ class Conversation(Parts):
         """Remove the text of a cut-off answer from the list's end; return False if it has none."""
         if not self.body or self.body[-1]["role"] != "assistant" or not prompt.is_cut(self.body[-1]["content"]):
             return False
-        self.rewrite(self.body[:-1], "the answer that was cut off is written again")
+        self.rewrite(self.body[:-1])
         return True
 
     @property
@@ -393,10 +393,10 @@ class Conversation(Parts):
         last = next((message for message in reversed(self.body) if reminder_type(message) is None), None)
         return last is not None and (kind_of(last) in ("tool", "prompt") or bool(last.get("tool_calls")))
 
-    def _become(self, parts: Parts, why: str) -> None:
+    def _become(self, parts: Parts) -> None:
         self.interruption = None
         self.head, self.tail = parts.head, parts.tail
-        self.rewrite(parts.body, why)
+        self.rewrite(parts.body)
 
 
 def renewed(

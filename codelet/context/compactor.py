@@ -270,7 +270,7 @@ class Compactor:
                 self._undo.append(last)
                 raise UsageError(_PINNED.format(number=pinned[0], what="/compact undo"))
             before = self._window.size(conversation)
-            conversation.rewrite([*last.before, *body[len(last.after) :]], f"a {last.what} was undone")
+            conversation.rewrite([*last.before, *body[len(last.after) :]])
             self._against = last.against
             self._forget_gone(conversation.body)
             for entry in last.taken:
@@ -311,7 +311,7 @@ class Compactor:
         self._undo.append(_Undo(before, after, self._against, "drop", tuple(taken)))
         if start and kind_of(gone[0]) != "prompt":
             self._against = self._against | _by_id(before[start - 1 : start])
-        self._conversation.rewrite(after, "a message was dropped")
+        self._conversation.rewrite(after)
         return list(range(first, first + len(gone)))
 
     def _unit(self, number: int) -> tuple[int, list[Message]]:
@@ -399,7 +399,7 @@ class Compactor:
                 self.archive.put(turns[place], plain.body[place])
         self.report = made.report
         self.count += 1
-        self._conversation.rewrite(new, "the list was compacted")
+        self._conversation.rewrite(new)
         return None
 
     def _what_stays(self) -> str:

@@ -143,7 +143,7 @@ class ToolContext(Record):
         self.contents[path] = (current, self.contents[path][1])
         self.seen[path] = current
 
-    def list_changed(self, why: str, *, body: bool) -> None:
+    def list_changed(self, *, body: bool) -> None:
         """The list may no longer hold what was shown: the model has to read a file again to replace it."""
         if body:
             self.lines.clear()

@@ -47,7 +47,7 @@ HEAVY = ("litellm", "openai", "tiktoken", "prompt_toolkit", "rich", "git", "pyda
 SWITCHED_ON = ("codelet.loop.beside", "codelet.frontends.acp", "codelet.extensions.web", "html")
 """What only an option, or a command, needs."""
 HEAVY_TOO = ("tree_sitter", "pathspec", "httpx", "requests", "aiohttp", "numpy", "yaml", "jinja2")
-MOST_MODULES = 65
+MOST_MODULES = 62
 """Modules of codelet, packages included, that may be loaded before the first request leaves."""
 
 

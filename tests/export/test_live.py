@@ -81,7 +81,7 @@ async def test_the_records_of_calls_are_resumed_also_of_those_that_left_the_list
     export = await open_export(str(tmp_path / "a.json"), session)
     for prompt in ("one", "two"):
         await turn(session, export, prompt)
-    session.conversation.rewrite(list(session.conversation.body)[6:], "the first turn was compacted")
+    session.conversation.rewrite(list(session.conversation.body)[6:])
     await export.close()
     known = [record.replace(seconds=round(record.seconds, 3)) for record in session.conversation.calls]
     assert [(record.turn, record.files[0].path) for record in known] == [(1, "app.py")] * 2 + [(2, "app.py")] * 2
@@ -517,14 +517,14 @@ async def test_segments_and_summary_follow_the_list(provider: Provider, repo: Pa
     session.conversation.append(user("one"), user("two"))
     recorder = Recorder()
     assert recorder.snapshot(session).segments == ()
-    session.conversation.rewrite([told, user("two")], "compacted")
+    session.conversation.rewrite([told, user("two")])
     for phase in ("starting", "done", "stopped", "undone"):
         recorder.see(Compaction(phase=phase, reason="asked", before=100, after=10))
     snapshot = recorder.snapshot(session)
     assert [(mark["kind"], mark["before"], mark["after"]) for mark in snapshot.timeline] == [("compaction", 100, 10)]
     assert snapshot.segments == ({"first": 1, "last": 4, "text": told["content"]},)
     assert snapshot.summary == told["content"]
-    session.conversation.rewrite([user("one"), user("two")], "taken back")
+    session.conversation.rewrite([user("one"), user("two")])
     assert (recorder.snapshot(session).segments, recorder.snapshot(session).summary) == ((), None)
     resumed = Session(provider, workspace=repo, bare=True)
     restore(resumed, snapshot)
@@ -543,7 +543,7 @@ async def test_summary_and_history_of_what_was_compacted_go_with_an_undo_and_wit
     recorder = Recorder()
     recorder.snapshot(session)
     session.compactor.archive.put(1, first)
-    session.conversation.rewrite([segment('<compacted turns="1-1">\n[t1 user] one'), second], "compacted")
+    session.conversation.rewrite([segment('<compacted turns="1-1">\n[t1 user] one'), second])
     snapshot = recorder.snapshot(session)
     assert snapshot.long_term_summary == "[t1 user] one"
     assert [entry["content"] for entry in snapshot.recent_history] == ["one", "two"]
@@ -551,7 +551,7 @@ async def test_summary_and_history_of_what_was_compacted_go_with_an_undo_and_wit
     restore(resumed, snapshot)
     again = Recorder(snapshot).snapshot(resumed)
     assert (again.long_term_summary, again.recent_history) == (snapshot.long_term_summary, snapshot.recent_history)
-    session.conversation.rewrite([first, second], "taken back")
+    session.conversation.rewrite([first, second])
     undone = recorder.snapshot(session)
     assert undone.long_term_summary == ""
     assert [entry["content"] for entry in undone.recent_history] == ["one", "two"]

@@ -254,7 +254,7 @@ async def test_records_go_with_the_turns_that_are_taken_back_and_stay_after_a_co
     provider.answers.extend([Said("", [("read", {"path": "0.txt"})]), Said("done")])
     await turn(session, "another")
     assert ids(session) == [1, 2, 4]
-    session.conversation.rewrite([], "a compaction")
+    session.conversation.rewrite([])
     assert ids(session) == [1, 2, 4], "what a compaction takes out was done all the same"
     session.rewind(2)
     assert ids(session) == [1]

@@ -49,12 +49,12 @@ class Told:
     """What a conversation told of its changes."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[str, bool]] = []
+        self.said: list[bool] = []
 
-    def list_changed(self, why: str, *, body: bool) -> None:
-        self.said.append((why, body))
+    def list_changed(self, *, body: bool) -> None:
+        self.said.append(body)
 
-    def take(self) -> list[tuple[str, bool]]:
+    def take(self) -> list[bool]:
         said, self.said = self.said, []
         return said
 
@@ -130,7 +130,7 @@ class Machine(RuleBasedStateMachine):
             assert (kind in standing) == bool(text)
             assert not text or standing[kind]["content"] == prompt.as_reminder(kind, text)
         changed = ids(before) != ids(self.conversation.head)
-        assert [body for _, body in self.told.take()] == [False] * changed
+        assert self.told.take() == [False] * changed
         again = self.conversation.sent()
         assert self.conversation.renew(in_front, behind) == [] and self.told.take() == []
         assert ids(again) == ids(self.conversation.sent()), "the same objects while the texts are the same"
@@ -141,8 +141,8 @@ class Machine(RuleBasedStateMachine):
         start = next((n for n in range(max(0, len(self.body) - keep), len(self.body)) if is_prompt(self.body[n])), None)
         self.body = [segment(LOOKALIKE), *(self.body[start:] if start is not None else [])]
         self.open = [name for name in self.open if any(m.get("tool_call_id") == name for m in self.body)]
-        self.conversation.rewrite(self.body, "smaller")
-        assert self.told.take() == [("smaller", True)]
+        self.conversation.rewrite(self.body)
+        assert self.told.take() == [True]
 
     @rule()
     def back(self) -> None:
@@ -154,7 +154,7 @@ class Machine(RuleBasedStateMachine):
         self.open = []
         assert asked == expected
         assert ids(self.conversation.sent()) == ids(sent)
-        assert [cheap for _, cheap in self.told.take()] == [True]
+        assert self.told.take() == [True]
 
     @rule()
     def adopt_what_was_saved(self) -> None:
@@ -344,8 +344,7 @@ def test_who_measured_the_list_is_told_where_its_head_changed(placement: Placeme
         ({"claudeMd": None, "environment": "here"}, True),
     ):
         conversation.renew(head, {})
-        said = told.take()
-        assert said == [("", False)] * changed, head
+        assert told.take() == [False] * changed, head
     conversation.renew({}, {"tokenStatus": "9 %"})
     assert told.take() == [], "the tail is nobody's"
     assert [reminder_type(message) for message in conversation.sent()] == [
@@ -354,8 +353,8 @@ def test_who_measured_the_list_is_told_where_its_head_changed(placement: Placeme
         *["tokenStatus"] * (placement == "tail"),
     ]
     assert conversation.rewrites == 0
-    conversation.rewrite([], "it is done")
-    assert (told.take(), conversation.rewrites, conversation.body) == ([("it is done", True)], 1, [])
+    conversation.rewrite([])
+    assert (told.take(), conversation.rewrites, conversation.body) == ([True], 1, [])
 
 
 def test_one_goes_back_prompt_by_prompt():
@@ -368,7 +367,7 @@ def test_one_goes_back_prompt_by_prompt():
     assert conversation.latest is not None
     assert conversation.latest.prompt == "prompt 53"
     assert conversation.back() == "prompt 53"
-    assert [cheap for _, cheap in told.take()] == [True]
+    assert told.take() == [True]
     assert len(conversation.body) == 2 * 52
     while conversation.back():
         pass
@@ -376,7 +375,7 @@ def test_one_goes_back_prompt_by_prompt():
     conversation.checkpoint("more")
     told.take()
     conversation.clear()
-    assert [cheap for _, cheap in told.take()] == [True]
+    assert told.take() == [True]
     assert (list(conversation.sent()), conversation.latest) == ([], None)
 
 
@@ -454,7 +453,7 @@ def test_an_answer_that_was_cut_off_is_taken_out():
     assert told.take() == []
     assert conversation.drop_partial()
     assert [message["role"] for message in conversation.body] == ["user", "assistant", "user"]
-    assert [cheap for _, cheap in told.take()] == [True]
+    assert told.take() == [True]
 
 
 def test_the_ids_of_a_list_that_is_taken_over_are_known():

@@ -219,7 +219,7 @@ class TestEdit:
         self, long: Path, call: Call, refused: Refused, context: ToolContext
     ) -> None:
         await call("grep", pattern="line 4321")
-        context.list_changed("", body=True)
+        context.list_changed(body=True)
         assert "was not read" in await refused("edit", path="long.txt", edits=[{"old": "line 4321\n", "new": ""}])
 
     async def test_a_file_that_is_not_there_is_for_write(self, refused: Refused) -> None:

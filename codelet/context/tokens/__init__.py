@@ -330,7 +330,7 @@ class ContextWindow:
         self._since = 0
         return None
 
-    def list_changed(self, why: str, *, body: bool) -> None:
+    def list_changed(self, *, body: bool) -> None:
         """Void the measurement, and with it the cache, after the list was rewritten."""
         self.forget()
 
