@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from typing import Any, Self
 
 import h11
@@ -189,24 +189,40 @@ class NoEventStream(Exception):
     """The body is not an event stream; the argument holds the bytes so far, from the first line that is not empty."""
 
 
-async def event_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[list[bytes], None]:
-    """Yield the data of events, those that came together in one list. Raises NoEventStream and ProviderError."""
-    buffer, is_begun, has_return = bytearray(), False, False
-    while (piece := await anext(pieces, None)) is not None:
-        if has_return or b"\r" in piece:  # a line may end in CR, LF, or both
-            piece, has_return = piece.removeprefix(b"\n" if has_return else b""), piece.endswith(b"\r")
-            piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        known = max(0, len(buffer) - 1)
-        buffer += piece
-        if len(buffer) > _EVENT_LIMIT:
-            raise ProviderError("the answer is garbled: an event of more than 16 MiB")
-        if not is_begun and b"\n" in piece:
-            is_begun, known = b"\n" in (buffer := _beginning(buffer)), 0
-        if is_begun and buffer.find(b"\n\n", known) >= 0:
-            *events, buffer = buffer.split(b"\n\n")
-            yield [data for event in events if (data := _data_of(event)) is not None]
-    if (data := _data_of(buffer if is_begun else _beginning(buffer + b"\n"))) is not None:
-        yield [data]
+class EventData:
+    """Iterates over the data of events, those that came together in one list. Raises NoEventStream and ProviderError.
+
+    No generator: each would be resumed for every piece of an answer.
+    """
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self._pieces = pieces
+        self._buffer = bytearray()
+        self._is_begun = self._has_return = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[bytes]:
+        while (piece := await anext(self._pieces, None)) is not None:
+            if self._has_return or b"\r" in piece:  # a line may end in CR, LF, or both
+                piece = piece.removeprefix(b"\n" if self._has_return else b"")
+                self._has_return = piece.endswith(b"\r")
+                piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            known = max(0, len(self._buffer) - 1)
+            self._buffer += piece
+            if len(self._buffer) > _EVENT_LIMIT:
+                raise ProviderError("the answer is garbled: an event of more than 16 MiB")
+            if not self._is_begun and b"\n" in piece:
+                self._buffer, known = _beginning(self._buffer), 0
+                self._is_begun = b"\n" in self._buffer
+            if self._is_begun and self._buffer.find(b"\n\n", known) >= 0:
+                *events, self._buffer = self._buffer.split(b"\n\n")
+                return [data for event in events if (data := _data_of(event)) is not None]
+        rest, self._buffer = self._buffer if self._is_begun else _beginning(self._buffer + b"\n"), bytearray()
+        if (data := _data_of(rest)) is not None:
+            return [data]
+        raise StopAsyncIteration
 
 
 def _beginning(buffer: bytearray) -> bytearray:
@@ -222,17 +238,27 @@ def _data_of(event: bytearray) -> bytes | None:
     return bytes(b"\n".join(data)) if data else None
 
 
-async def server_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[Iterable[dict[str, Any]], None]:
-    """Yield the objects of an event stream in batches, `data: [DONE]` as `DONE`; a batch raises ProviderError.
+class ServerEvents:
+    """Iterates over the objects of an event stream in batches, `data: [DONE]` as `DONE`; a batch raises ProviderError.
 
     A complete answer without a stream becomes the events that would have streamed it.
     """
-    try:
-        async with aclosing(event_data(pieces)) as batches:
-            async for batch in batches:
-                yield map(_event, batch)
-    except NoEventStream as other:
-        yield await _whole(other.args[0], pieces)
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self._pieces, self._data = pieces, EventData(pieces)
+        self._is_over = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Iterable[dict[str, Any]]:
+        if self._is_over:
+            raise StopAsyncIteration
+        try:
+            return map(_event, await anext(self._data))
+        except NoEventStream as other:
+            self._is_over = True
+            return await _whole(other.args[0], self._pieces)
 
 
 def _event(data: bytes) -> dict[str, Any]:

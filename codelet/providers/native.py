@@ -317,7 +317,7 @@ class NativeProvider(ABC):
 
     async def _attempt(self, body: bytes, digest: str) -> AsyncGenerator[protocol.Chunk, None]:
         async with self._http.post(self.path, self._headers(), body) as response:
-            from codelet.providers.answer import chunks_of, server_events
+            from codelet.providers.answer import ServerEvents, chunks_of
             from codelet.providers.failure import http_failure, without_key
 
             if response.status != 200:
@@ -336,10 +336,7 @@ class NativeProvider(ABC):
                 way = f", through the proxy {proxy}," if proxy else ""
                 raise ProviderError(f"{self._http.place}{way} answered with a web page; check --api-base")
             try:
-                async with (
-                    aclosing(server_events(response.body())) as events,
-                    aclosing(chunks_of(self.decoder(), events)) as chunks,
-                ):
+                async with aclosing(chunks_of(self.decoder(), ServerEvents(response.body()))) as chunks:
                     async for chunk in chunks:
                         if isinstance(chunk, protocol.BlockChunk) and chunk.kind == "silent":
                             response.opened()

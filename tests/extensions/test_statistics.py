@@ -79,7 +79,7 @@ async def test_metrics_and_approval_history_are_shown_and_exported(counted: Any,
     snapshot = saved(session)
     metrics, approvals = snapshot.unknown["metrics"], snapshot.unknown["approvals"]
     assert metrics["requests"] == 6
-    assert metrics["by_tool"]["write"]["longest"] == metrics["by_tool"]["write"]["seconds"] > 0
+    assert metrics["by_tool"]["write"]["longest"] == metrics["by_tool"]["write"]["seconds"] >= 0
     assert [(row["turn"], row["about"], row["outcome"]) for row in approvals] == [
         (1, "write yes.txt", "yes"),
         (1, "write no.txt", "no"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from codelet.errors import ProviderError
-from codelet.providers.answer import DONE, chunks_of, server_events
+from codelet.providers.answer import DONE, ServerEvents, chunks_of
 from codelet.providers.openai_chat import ChatDecoder
 from codelet.providers.protocol import Chunk, FinishChunk, TextChunk
 
@@ -37,7 +37,7 @@ async def events_of(data: bytes, size: int = 1 << 20) -> list[dict[str, Any]]:
 
 
 async def all_of(pieces: AsyncIterator[bytes]) -> list[dict[str, Any]]:
-    found = [event async for batch in server_events(pieces) for event in batch]
+    found = [event async for batch in ServerEvents(pieces) for event in batch]
     end = next((number for number, event in enumerate(found, 1) if event is DONE), None)
     return found[:end]
 
@@ -116,7 +116,7 @@ async def endless(start: bytes, more: bytes) -> AsyncIterator[bytes]:
 async def test_an_event_without_end_is_bounded(start: bytes, more: bytes):
     began = time.process_time()
     with pytest.raises(ProviderError, match="16 MiB"):
-        async for _ in server_events(endless(start, more)):
+        async for _ in ServerEvents(endless(start, more)):
             pass
     assert time.process_time() - began < 3
 
@@ -143,7 +143,7 @@ async def test_text_that_came_together_is_one_piece_and_is_given_out_before_what
 
     found: list[Chunk] = []
     with pytest.raises(ProviderError):
-        async for chunk in chunks_of(ChatDecoder(), server_events(pieces())):
+        async for chunk in chunks_of(ChatDecoder(), ServerEvents(pieces())):
             found.append(chunk)
     assert found == [TextChunk("one two "), TextChunk("three "), TextChunk("four five ")]
 
@@ -159,7 +159,7 @@ async def test_no_text_waits_for_the_server():
         seen.append(list(found))
         yield b"data: [DONE]\n\n"
 
-    async for chunk in chunks_of(ChatDecoder(), server_events(pieces())):
+    async for chunk in chunks_of(ChatDecoder(), ServerEvents(pieces())):
         found.append(chunk)
     assert seen == [[TextChunk("one two ")], [TextChunk("one two "), TextChunk("three")]]
     assert found[2:] == [FinishChunk("stop")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from codelet.errors import ProviderError
@@ -96,15 +95,14 @@ class HttpLink(ServerLink):
                     break
             self._take(_parsed(body))
             return
-        from codelet.providers.answer import NoEventStream, event_data
+        from codelet.providers.answer import EventData, NoEventStream
 
         try:
-            async with aclosing(event_data(response.body())) as batches:
-                async for batch in batches:
-                    for data in batch:
-                        self._take(_parsed(data))
-                    if not self._awaits(message):
-                        return
+            async for batch in EventData(response.body()):
+                for data in batch:
+                    self._take(_parsed(data))
+                if not self._awaits(message):
+                    return
         except NoEventStream:
             raise McpError("its answer is not the stream of events that it claims to be") from None
 
