@@ -56,9 +56,17 @@ class Connection:
         self._quick_reads = 0
 
     async def read(self) -> bytes:
-        """The received bytes, b"" at the end. A fast stream is read less often, as each small piece has its cost."""
-        if self._quick_reads >= _MANY_READS:
-            await asyncio.sleep(_GATHER_SECONDS)
+        """The received bytes, b"" at the end.
+
+        Each small piece has its cost, so a fast stream is read less often: in between the socket is paused.
+        """
+        transport = self.writer.transport
+        if self._quick_reads >= _MANY_READS and isinstance(transport, asyncio.Transport):
+            transport.pause_reading()
+            try:
+                await asyncio.sleep(_GATHER_SECONDS)
+            finally:
+                transport.resume_reading()
         begun = time.monotonic()
         data = await self.reader.read(_SMALL_READ)
         quick = len(data) < _SMALL_READ and time.monotonic() - begun < _QUICK_SECONDS
