@@ -85,6 +85,16 @@ def test_users_words_and_facts_outlive_five_rounds():
     assert sum(m["content"].startswith("<compacted turns=") for m in messages if m["role"] == "user") <= 4
 
 
+@pytest.mark.parametrize("share", [3, 8, 20])
+def test_the_size_is_told_right_with_several_segments(share):
+    messages = coding_session(40)
+    target = size(messages) // share
+    made = compact(messages, target, pinned=[21, 60, 90] if share < 20 else [60])
+    assert made.report.segments > 1
+    assert made.report.after == size(made.messages)
+    assert 96 * target <= 100 * made.report.after <= 100 * target
+
+
 @pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("target", [2_000, 8_000, 16_000, 24_000])
 def test_a_target_is_filled_whatever_the_lines_say(target, asked):

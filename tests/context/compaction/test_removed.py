@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from codelet.context.compaction.engine import compact
 from codelet.context.compaction.reading import as_changed
+from codelet.context.tokens import estimate_message
+from scripts.bench.context.readers import read_all
 from tests.context.compaction.lists import Message, coding_session, says, segments_of, user
 from tests.context.compaction.planted import GOOD, did
 
@@ -155,3 +160,59 @@ def test_lists_of_points_and_ruby_are_no_diffs():
         "<<<<<<< SEARCH\nnever closed",
     ):
         assert as_changed(text) == (text, set())
+
+
+def plain_edits(arguments: object) -> list[tuple[str, str]]:
+    """The pairs of old and new text in arguments, read without the code under test."""
+    values = arguments if isinstance(arguments, dict) else {}
+    names = (("old", "new"), ("oldText", "newText"), ("old_string", "new_string"), ("search", "replace"))
+    found = [(values[old], str(values.get(new, ""))) for old, new in names if isinstance(values.get(old), str)]
+    if "```diff" in (patch := str(values.get("input"))):
+        old, new = (
+            "\n".join(line[1:] for line in patch.split("\n") if line[:1] in ("", sign, " ")) for sign in ("-", "+")
+        )
+        found.append((old, new))
+    return found
+
+
+def outdated(messages: list[Message]) -> set[str]:
+    """The lines of a single file that an edit removed last, found without the code under test."""
+    answers = {message["tool_call_id"]: str(message["content"]) for message in messages if message["role"] == "tool"}
+    paths: dict[str, str] = {}
+    gone: set[str] = set()
+    files: dict[str, set[str]] = {}
+
+    def see(text: str, path: str) -> set[str]:
+        lines = {line.strip() for line in text.split("\n")}
+        for line in lines:
+            files.setdefault(line, set()).add(path)
+        return lines
+
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            arguments = json.loads(call["function"]["arguments"] or "{}")
+            path = paths[call["id"]] = str(arguments.get("path", "")) if isinstance(arguments, dict) else ""
+            answer = answers.get(call["id"], "")
+            edits = plain_edits(arguments)
+            if edits and ("Could not find" in answer or "failed" in answer[:60]):
+                continue
+            for old, new in edits:
+                gone = (gone | see(old, path)) - see(new, path)
+            if not edits and isinstance(arguments, dict):
+                gone -= see("\n".join(value for value in arguments.values() if isinstance(value, str)), path)
+        gone -= see(str(message.get("content") or ""), paths.get(str(message.get("tool_call_id")), ""))
+    return {line for line in gone if len(line) >= 8 and len(files[line] - {""}) == 1}
+
+
+def test_in_real_sessions_no_removed_line_is_shown_as_current(shared: Path):
+    checked = 0
+    for transcript in read_all(shared / "transcripts"):
+        messages = transcript.messages
+        size = sum(map(estimate_message, messages))
+        for stop in (len(messages) * 2 // 3, len(messages)) if size > 20_000 else ():
+            removed = outdated(messages[:stop])
+            checked += len(removed)
+            for share in (4, 8):
+                wrong = removed.intersection(shown(compact(messages[:stop], size // share).messages))
+                assert not wrong, (transcript.name, stop, share, sorted(wrong)[:5])
+    assert checked > 300
