@@ -5,7 +5,7 @@ Use: python -m scripts.house [--quiet] [--root CHECKOUT]
 The drawing has a row for each folder: its files and lines with those of the folders in it, and the number of imports of
 each neighbour. The rules follow; the exit status is 1 if one is broken: the contracts of import-linter in
 pyproject.toml (no import upwards, no circle among files or folders), no name for two things, a test named by
-each folder's docstring that holds what it says, and nothing too long to be read at once: no module over 500 lines, no
+each folder's docstring that holds what it says, and nothing too long to read in one go: no module over 500 lines, no
 function over 50, no folder over 25 files, and no file under 40 lines whose docstring does not say why it is separate
 (`because`, `so that`, `apart`, `by itself`, `of its own`). `--quiet` leaves the drawing out.
 """
@@ -59,7 +59,7 @@ def forbidden_imports(root: Path) -> list[str]:
 
 
 def out_of_bounds(root: Path) -> Iterator[str]:
-    """List everything that is too long to be read at once, or too short for a file."""
+    """List everything that is too long to read in one go, or too short for a file."""
     paths = sorted((root / PACKAGE).rglob("*.py"))
     for path in paths:
         text, name = path.read_text(encoding="utf-8"), path.relative_to(root)

@@ -32,7 +32,7 @@ from codelet.context.compaction.reading import (
 # The share of all prompts in percent of the room; it grows up to `_WORDS_MOST` while a prompt has less than `_SHORT`.
 # If prompts would get less than `_SHORTEST` characters, only the newest get a line, of `_SHORT` characters at most.
 _WORDS, _WORDS_MOST, _SHORT, _SHORTEST = 20, 50, 240, 24
-# From so many turns with the same prompt, only the first and the last are named.
+# Of a prompt with this many turns, only the first three and the last are named.
 _MOST_REPEATS = 9
 # Weights of a sentence: in a turn's last text, right before a call, in the oldest text.
 _CLOSES, _BEFORE_CALL, _OLDEST_TEXT = 1.5, 0.4, 0.3
@@ -123,7 +123,8 @@ def _best(lines: Sequence[Line], weights: Sequence[float], worth: dict[str, floa
 def users_words(prompts: Sequence[SessionPiece], room: int, most: int) -> list[Line]:
     """Fit the user's messages into a share of the room, in characters, under one cap; `most` bounds that share.
 
-    Of equal prompts only the first is written, with the turns of the others.
+    If the cap would be too small to be of use, only the newest messages that fit are returned. Of equal prompts only
+    the first is written, with the turns of the others.
     """
     turns: dict[str, list[str]] = {}
     for piece in prompts:
@@ -186,7 +187,7 @@ def agents_prose(
 
 
 class Evidence:
-    """The lines of calls, results, and prose, each text once, at its last place, without those that are gone."""
+    """The lines of calls, results, and prose, each text once, at its last place, without what is gone."""
 
     def __init__(self, session: ReadSession, facts: Iterable[Observation]) -> None:
         self.used: defaultdict[str, float] = defaultdict(float)
