@@ -27,8 +27,11 @@ def trusted(settings: Settings, trusting: Callable[[], Settings]) -> Settings:
     are shown first; an invalid file is reported and left out.
     """
     folder = current_folder()
-    file, profiles = project_settings_file(folder), _profiles(settings, folder)
-    if settings.trusted or not (file.is_file() or profiles) or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    file = project_settings_file(folder)
+    if settings.trusted or not (file.parent.is_dir() and sys.stdin.isatty() and sys.stdout.isatty()):
+        return settings
+    profiles = _profiles(settings, folder)  # imports what reads them: not for a project without a folder of its own
+    if not (file.is_file() or profiles):
         return settings
     try:
         changed = trusting()

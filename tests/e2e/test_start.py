@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import pexpect
 import pytest
 
 from scripts.bench.prompt_size import tokens
@@ -183,3 +185,22 @@ def test_the_answer_is_followed_by_the_exit_at_once(codelet: Codelet):
         return clock.passed
 
     assert min(from_answer_to_exit() for _ in range(5)) < 0.2
+
+
+@pytest.mark.parametrize("has_profiles", [False, True])
+def test_profiles_are_looked_for_only_where_a_project_has_a_folder(tmp_path: Path, has_profiles: bool):
+    """What reads them takes longer to import than the rest of the question of trust."""
+    if has_profiles:
+        (tmp_path / ".codelet" / "profiles").mkdir(parents=True)
+    code = "; ".join(
+        (
+            "import sys",
+            "from codelet.frontends.trust import trusted",
+            "from codelet.settings import current_folder, load_settings",
+            "trusted(load_settings({}, workspace=current_folder()), lambda: None)",
+            "print('msgspec' in sys.modules)",
+        )
+    )
+    environment = {**os.environ, "HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
+    printed = pexpect.run(shlex.join([sys.executable, "-c", code]), cwd=tmp_path, env=environment)
+    assert printed.split()[-1].decode() == str(has_profiles), printed
