@@ -126,23 +126,6 @@ def test_the_prompt_needs_nothing_that_draws_turns(tmp_path: Path):
     assert {"rich.console", "rich.text", "markdown_it", "pygments"}.isdisjoint(loaded)
 
 
-def test_looking_for_a_projects_profiles_reads_no_yaml(tmp_path: Path):
-    """The REPL looks for them at each start, to ask whether to trust the project."""
-    code = """
-import sys
-from codelet.frontends.trust import trusted
-from codelet.settings import Settings
-settings = Settings()
-assert trusted(settings, lambda: settings) is settings
-print(*sys.modules, sep="\\n")
-"""
-    done = run("-c", code, cwd=tmp_path, home=tmp_path, command=(sys.executable,))
-    assert done.exit == 0, done.err
-    loaded = done.out.split()
-    assert "codelet.extensions.profiles.extension" in loaded
-    assert "yaml" not in loaded
-
-
 @pytest.mark.parametrize("flag", ["--version", "--help"])
 def test_version_and_help_load_next_to_nothing(tmp_path: Path, flag: str):
     command = (sys.executable, "-X", "importtime", "-m", "codelet")
@@ -189,7 +172,7 @@ def test_the_answer_is_followed_by_the_exit_at_once(codelet: Codelet):
 
 @pytest.mark.parametrize("has_profiles", [False, True])
 def test_profiles_are_looked_for_only_where_a_project_has_a_folder(tmp_path: Path, has_profiles: bool):
-    """What reads them takes longer to import than the rest of the question of trust."""
+    """At each start in a terminal: what reads them takes longer to import than the rest, and YAML longer still."""
     if has_profiles:
         (tmp_path / ".codelet" / "profiles").mkdir(parents=True)
     code = "; ".join(
@@ -198,9 +181,9 @@ def test_profiles_are_looked_for_only_where_a_project_has_a_folder(tmp_path: Pat
             "from codelet.frontends.trust import trusted",
             "from codelet.settings import current_folder, load_settings",
             "trusted(load_settings({}, workspace=current_folder()), lambda: None)",
-            "print('msgspec' in sys.modules)",
+            "print(*(name in sys.modules for name in ('codelet.extensions.profiles.extension', 'msgspec', 'yaml')))",
         )
     )
     environment = {**os.environ, "HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
     printed = pexpect.run(shlex.join([sys.executable, "-c", code]), cwd=tmp_path, env=environment)
-    assert printed.split()[-1].decode() == str(has_profiles), printed
+    assert printed.decode().split() == [str(has_profiles)] * 2 + ["False"]
