@@ -137,8 +137,7 @@ def protected_places(root: Path, more: Iterable[Path] = ()) -> list[str]:
     """
     places = [str(root / name) for name in DELICATE_FOLDERS]
     for entry in _entries(str(root)):
-        folder = entry.is_dir(follow_symlinks=False)
-        if _obeyed(entry.name) or (folder and os.path.lexists(f"{entry.path}/{_ENVIRONMENT_MARK}")):
+        if _obeyed(entry.name) or os.path.lexists(f"{entry.path}/{_ENVIRONMENT_MARK}"):
             places.append(entry.path)
     # A program put there would run outside at the next start of codelet or of anything else.
     started = (sys.prefix, sys.base_prefix, *os.environ.get("PATH", "").split(os.pathsep))

@@ -57,7 +57,7 @@ def _reasons(script: Script, workspace: Path) -> Iterator[str]:
 def _simple(name: str, words: list[str], place: Location) -> str | None:
     """Return why the command itself is critical, apart from those that it starts; None if it is not."""
     rest, end = words[1:], words.index("--") if "--" in words else len(words)
-    operands = [word for word in words[1:end] if not word.startswith("-") or word == "-"] + words[end + 1 :]
+    operands = [word for word in words[1:end] if not word.startswith("-")] + words[end + 1 :]
     match name:
         case "rm":
             recursive = _is_recursive(rest, "[rR]")

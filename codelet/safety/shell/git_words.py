@@ -148,7 +148,7 @@ def kept_secret(place: Location, *, history: bool) -> str | None:
 def _kept(place: Location, history: bool, state: object) -> str | None:
     listed = _ask(place, "ls-files", "-z") + "\0" + (_ask(place, "log", *_ADDED) if history else "")
     names = map(str.strip, dict.fromkeys(listed.split("\0")))
-    return next((name for name in names if name and why_unread(name)), None)
+    return next((name for name in names if why_unread(name)), None)
 
 
 def _ask(place: Location, *words: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from codelet.safety import Policy
+from codelet.safety.git_targets import git_targets
 from codelet.safety.rules import parse_rule
 from codelet.safety.sandbox.places import find_attributes
 from codelet.safety.shell.git_words import check_git
@@ -104,8 +105,9 @@ def test_a_file_that_git_runs_by_its_bare_name_is_protected(root: Path, configur
     (root / "shows.sh").write_text("cat\n")
     policy = Policy(root, "auto-edit")
     assert policy.judge("write", [Touch("write", "shows.sh")]).action == "allow"
-    configured.write_text(configured.read_text() + "[core]\npager = shows.sh\n")
+    configured.write_text(configured.read_text() + f"[core]\npager = shows.sh\nhooksPath = {root.parent}/far\n")
     assert policy.judge("write", [Touch("write", "shows.sh")]).action == "ask"
+    assert [Path(place).name for place in git_targets(str(root))] == ["shows.sh"], "a place outside is no target"
 
 
 def test_the_count_of_further_reasons_is_that_of_the_others(root: Path) -> None:
@@ -125,6 +127,12 @@ def test_only_git_commands_that_every_sandbox_protects_from_run_free() -> None:
     freed = {text: runs_free(parse_rule(text)) for text in ("bash(git commit *)", "bash(git log *)", "bash(make *)")}
     assert freed == {"bash(git commit *)": True, "bash(git log *)": False, "bash(make *)": False}
     assert runs_free(parse_rule("bash(make all)"))
+
+
+@pytest.mark.parametrize("command", ["ssh", "watch", "rm -rf -", "chmod -R u+x src"])
+def test_a_word_alone_is_not_critical(root: Path, command: str) -> None:
+    verdicts = [Policy(root, "ask").judge("bash", [Touch("run", line)]) for line in (command, "ssh h 'rm -rf /'")]
+    assert [verdict.action for verdict in verdicts] == ["ask", "deny"]
 
 
 def test_a_rule_that_asks_holds_for_a_file_that_an_option_names(root: Path) -> None:
