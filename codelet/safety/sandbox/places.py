@@ -136,9 +136,8 @@ def protected_places(root: Path, more: Iterable[Path] = ()) -> list[str]:
     A linked worktree's own git folder lies elsewhere, unless that is inside the workspace, too.
     """
     places = [str(root / name) for name in DELICATE_FOLDERS]
-    for entry in _entries(str(root)):
-        if _obeyed(entry.name) or os.path.lexists(f"{entry.path}/{_ENVIRONMENT_MARK}"):
-            places.append(entry.path)
+    entries = ((entry.name, entry.path) for entry in _entries(str(root)))
+    places += [path for name, path in entries if _obeyed(name) or os.path.lexists(f"{path}/{_ENVIRONMENT_MARK}")]
     # A program put there would run outside at the next start of codelet or of anything else.
     started = (sys.prefix, sys.base_prefix, *os.environ.get("PATH", "").split(os.pathsep))
     places += [os.path.realpath(place) for place in started if place.startswith("/")]
